@@ -129,7 +129,12 @@ async def test_imported_items_are_found_by_their_words_fields_and_vectors(db: Da
 
 
 @pytest.mark.parametrize(
-    "read", [reads.read_items, partial(vectors_of_items, as_stored=False)], ids=["items", "vectors"]
+    "read",
+    [
+        partial(reads.read_items, words=False),
+        partial(vectors_of_items, as_stored=False, signed=False),
+    ],
+    ids=["items", "vectors"],
 )
 def test_sqlite_looks_listed_items_up_by_their_key(read: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/plans.db"

@@ -66,14 +66,26 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
     within = dict(d.text.item_scope_binds("default", "/space 7/", False, few))
     return {
         "one item": (read.read_item(d), {}),
-        "items by their keys": (read.read_items(d), keys),
+        "items by their keys": (read.read_items(d, words=False), keys),
         "keys of a namespace": (read.list_keys(d, after=True), {}),
         "the newest": (read.list_items(d, order="newest", below=False, after=True), {}),
         "items by key, below": (read.list_items(d, order="key", below=True, after=True), {}),
-        "a word": (search_items(d, below=False, weighed=True, one=True), terms | scope),
-        "a word, unranked": (search_items(d, below=False, weighed=False, one=True), terms | scope),
-        "words": (search_items(d, below=False, weighed=True, one=False), terms | scope),
-        "words, unranked": (search_items(d, below=False, weighed=False, one=False), terms | scope),
+        "a word": (
+            search_items(d, below=False, weighed=True, one=True, words=False),
+            terms | scope,
+        ),
+        "a word, unranked": (
+            search_items(d, below=False, weighed=False, one=True, words=False),
+            terms | scope,
+        ),
+        "words": (
+            search_items(d, below=False, weighed=True, one=False, words=False),
+            terms | scope,
+        ),
+        "words, unranked": (
+            search_items(d, below=False, weighed=False, one=False, words=False),
+            terms | scope,
+        ),
         "fields": (narrowed_items(d, below=False), narrowed),
         "a range": (narrowed_items(d, below=False), within),
         "namespaces": (read.list_paths(d), {}),
@@ -116,7 +128,7 @@ def test_postgresql_plans_a_search_by_words_once_however_often_one_searches(
     scope = d.text.item_scope_binds("default", "/space 7/", False, [])
     terms = d.text.terms(query_terms(words))
 
-    statement = search_items(d, below=False, weighed=True, one=" " not in words)
+    statement = search_items(d, below=False, weighed=True, one=" " not in words, words=False)
 
     plan = planner.plan(statement, "auto", terms=terms, **scope)
 

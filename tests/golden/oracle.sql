@@ -1571,6 +1571,46 @@ FROM store_items
 WHERE store_items.namespace = :namespace_1
 OR store_items.namespace = :namespace_2
 
+-- database.signed_items.lock_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+FOR UPDATE
+
+-- database.signed_items.read_signed_vectors()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- database.signed_items.sign_item()
+UPDATE store_items
+SET signature=:p_signature
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
+-- database.signed_items.sign_vector()
+UPDATE embeddings
+SET signature=:p_signature
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+AND embeddings.field = :p_field
+AND embeddings.model = :p_model
+AND embeddings.part = :p_part
+
 -- database.signed_logs.list_signatures()
 SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
 FROM checkpoints
@@ -1810,7 +1850,8 @@ AND checkpoints.checkpoint_id IN (
 -- inspection._statements.list_item_rows(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1832,7 +1873,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1859,7 +1901,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1884,7 +1927,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1914,7 +1958,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1936,7 +1981,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1961,7 +2007,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1986,7 +2033,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -6630,7 +6678,7 @@ FROM (
   AND embeddings.dimensions = :p_dimensions
   FETCH FIRST :p_limit ROWS ONLY) some_vectors
 
--- search._vector_statements.rank_all(metric=cosine, below=False, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
@@ -6647,14 +6695,41 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=cosine, below=True, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
@@ -6674,14 +6749,44 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=dot, below=False, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
@@ -6698,14 +6803,41 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=dot, below=True, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
@@ -6725,14 +6857,44 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=l2, below=False, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
@@ -6749,14 +6911,41 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=l2, below=True, among=False)
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
@@ -6776,14 +6965,44 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.vectors_of_items(as_stored=False)
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=False)
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings
@@ -6795,10 +7014,42 @@ AND (embeddings.namespace, embeddings.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- search._vector_statements.vectors_of_items(as_stored=True)
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=True)
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=False)
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector AS vector
 FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=True)
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector AS vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
 WHERE embeddings.tenant = :k_tenant
 AND (embeddings.namespace, embeddings.key) IN (
   SELECT listed.namespace, listed.key
@@ -6830,7 +7081,7 @@ SELECT within.namespace, within.key, within.updated_at
 FROM within
 FETCH FIRST :p_limit ROWS ONLY
 
--- search.text.newest_narrowed(below=False)
+-- search.text.newest_narrowed(below=False, words=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
@@ -6851,7 +7102,7 @@ page AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM few LEFT OUTER
 JOIN page ON few."number" <= :p_most LEFT OUTER
 JOIN store_items ON store_items.tenant = :k_tenant
@@ -6861,7 +7112,39 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
 
--- search.text.newest_narrowed(below=True)
+-- search.text.newest_narrowed(below=False, words=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+found AS (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  FETCH FIRST :p_beyond ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
+FROM few LEFT OUTER
+JOIN page ON few."number" <= :p_most LEFT OUTER
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True, words=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
@@ -6883,7 +7166,40 @@ page AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few."number" <= :p_most LEFT OUTER
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True, words=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+found AS (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  FETCH FIRST :p_beyond ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM few LEFT OUTER
 JOIN page ON few."number" <= :p_most LEFT OUTER
 JOIN store_items ON store_items.tenant = :k_tenant
@@ -8784,7 +9100,7 @@ AND deltas.seq = best.seq
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_items(below=False, weighed=False, one=False)
+-- search.text.search_items(below=False, weighed=False, one=False, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8843,7 +9159,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=False, weighed=False, one=True)
+-- search.text.search_items(below=False, weighed=False, one=True, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8870,7 +9186,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS 
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=False, weighed=True, one=False)
+-- search.text.search_items(below=False, weighed=True, one=False, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8937,6 +9253,7 @@ WHEN (few."number" <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few."number" <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few."number" <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few."number" <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.tenant = :k_tenant
@@ -8945,13 +9262,91 @@ AND store_items.key = best.key
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=False, weighed=True, one=True)
+-- search.text.search_items(below=False, weighed=True, one=False, words=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > :p_now
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN store_items.version END AS version, CASE
+WHEN (few."number" <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few."number" <= 50) THEN store_items.value END AS value, CASE
+WHEN (few."number" <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=False, weighed=True, one=True, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
     store_items.checksum AS checksum, store_items.created_at AS created_at,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
-    store_items.lifetime AS lifetime, store_items.value AS value,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
     store_items.search_text AS search_text
   FROM (
     SELECT listed.term
@@ -8963,14 +9358,14 @@ ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
     hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
     hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
-    hits.value AS value, hits.search_text AS search_text, 1 AS bits
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text, 1 AS bits
   FROM hits),
 best AS (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
     ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
     ranked.created_at AS created_at, ranked.updated_at AS updated_at,
-    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.value AS value,
-    ranked.search_text AS search_text, ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.bits AS bits
   FROM ranked
   WHERE ranked.expires_at IS NULL
   OR ranked.expires_at > :p_now
@@ -8990,12 +9385,68 @@ WHEN (few."number" <= 50) THEN best.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN best.updated_at END AS updated_at, CASE
 WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
 WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN best.signature END AS signature, CASE
 WHEN (few."number" <= 50) THEN best.value END AS value
 FROM best
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=False, one=False)
+-- search.text.search_items(below=False, weighed=True, one=True, words=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
+    store_items.search_text AS search_text, store_items.field_terms AS field_terms
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text,
+    hits.field_terms AS field_terms, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.field_terms AS field_terms,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > :p_now
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score,
+  substr(best.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN best.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN best.version END AS version, CASE
+WHEN (few."number" <= 50) THEN best.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN best.signature END AS signature, CASE
+WHEN (few."number" <= 50) THEN best.value END AS value, CASE
+WHEN (few."number" <= 50) THEN best.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN best.field_terms END AS field_terms
+FROM best
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=False, one=False, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -9057,7 +9508,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=False, one=True)
+-- search.text.search_items(below=True, weighed=False, one=True, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -9087,7 +9538,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS 
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=True, one=False)
+-- search.text.search_items(below=True, weighed=True, one=False, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -9157,6 +9608,7 @@ WHEN (few."number" <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few."number" <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few."number" <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few."number" <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.tenant = :k_tenant
@@ -9165,13 +9617,94 @@ AND store_items.key = best.key
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=True, one=True)
+-- search.text.search_items(below=True, weighed=True, one=False, words=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > :p_now)
+  AND NOT (ranked.namespace >= :k_internal
+    AND ranked.namespace < :k_internal_end)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN store_items.version END AS version, CASE
+WHEN (few."number" <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few."number" <= 50) THEN store_items.value END AS value, CASE
+WHEN (few."number" <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
     store_items.checksum AS checksum, store_items.created_at AS created_at,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
-    store_items.lifetime AS lifetime, store_items.value AS value,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
     store_items.search_text AS search_text
   FROM (
     SELECT listed.term
@@ -9184,14 +9717,14 @@ ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
     hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
     hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
-    hits.value AS value, hits.search_text AS search_text, 1 AS bits
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text, 1 AS bits
   FROM hits),
 best AS (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
     ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
     ranked.created_at AS created_at, ranked.updated_at AS updated_at,
-    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.value AS value,
-    ranked.search_text AS search_text, ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.bits AS bits
   FROM ranked
   WHERE (ranked.expires_at IS NULL
     OR ranked.expires_at > :p_now)
@@ -9213,7 +9746,66 @@ WHEN (few."number" <= 50) THEN best.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN best.updated_at END AS updated_at, CASE
 WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
 WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN best.signature END AS signature, CASE
 WHEN (few."number" <= 50) THEN best.value END AS value
+FROM best
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
+    store_items.search_text AS search_text, store_items.field_terms AS field_terms
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text,
+    hits.field_terms AS field_terms, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.field_terms AS field_terms,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > :p_now)
+  AND NOT (ranked.namespace >= :k_internal
+    AND ranked.namespace < :k_internal_end)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score,
+  substr(best.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN best.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN best.version END AS version, CASE
+WHEN (few."number" <= 50) THEN best.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN best.signature END AS signature, CASE
+WHEN (few."number" <= 50) THEN best.value END AS value, CASE
+WHEN (few."number" <= 50) THEN best.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN best.field_terms END AS field_terms
 FROM best
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
@@ -9286,7 +9878,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -9298,7 +9890,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -9315,7 +9907,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
@@ -9330,7 +9922,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
@@ -9350,7 +9942,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -9362,7 +9954,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -9377,7 +9969,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
@@ -9392,7 +9984,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
@@ -9476,7 +10068,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -9484,10 +10076,26 @@ AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.read.read_items()
+-- store.read.read_items(words=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.read.read_items(words=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND (store_items.namespace, store_items.key) IN (
@@ -9500,22 +10108,21 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
 -- store.read.read_vector()
-SELECT embeddings.vector
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
+  store_items.version
 FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
 AND embeddings.key = :k_key
 AND embeddings.field = :p_field
 AND embeddings.model = :p_model
 AND embeddings.part = :p_part
-AND (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = :k_tenant
-    AND store_items.namespace = :k_namespace
-    AND store_items.key = :k_key
-    AND (store_items.expires_at IS NULL
-      OR store_items.expires_at > :p_now)))
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
 
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
@@ -9610,12 +10217,12 @@ AND (store_items.expires_at IS NULL
 
 -- store.write.insert_item()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
 VALUES (:k_tenant, :k_namespace, :k_key, :p_meta, 1, :p_codec, :p_checksum, :p_search_text,
-    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_value)
+    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_signature, :p_value)
 
 -- store.write.lock_item()
-SELECT store_items.version
+SELECT store_items.version, store_items.created_at
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -9625,7 +10232,7 @@ AND (store_items.expires_at IS NULL
 FOR UPDATE
 
 -- store.write.lock_items()
-SELECT store_items.namespace, store_items.key, store_items.version
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.created_at
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND (store_items.namespace, store_items.key) IN (
@@ -9649,7 +10256,7 @@ ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN store_items.created_at
 ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
+  signature=:p_signature, value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
@@ -9669,7 +10276,7 @@ ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN store_items.created_at
 ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
+  signature=:p_signature, value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
@@ -9681,9 +10288,10 @@ RETURNING store_items.version
 INTO :ret_0
 
 -- store.write.put_vector(native=True)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
 VALUES (:k_tenant, :k_namespace, :k_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
-    :p_vector)
+    :p_signature, :p_vector)
 
 -- store.write.set_item_times()
 UPDATE store_items
@@ -9704,7 +10312,7 @@ ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN store_items.created_at
 ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
+  signature=:p_signature, value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
@@ -9721,7 +10329,7 @@ ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN store_items.created_at
 ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
+  signature=:p_signature, value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key

@@ -1736,6 +1736,45 @@ FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
 OR store_items.namespace = $2::VARCHAR
 
+-- database.signed_items.lock_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+FOR UPDATE OF store_items
+
+-- database.signed_items.read_signed_vectors()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- database.signed_items.sign_item()
+UPDATE store_items
+SET signature=$1::BYTEA
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND store_items.key = $4::VARCHAR
+
+-- database.signed_items.sign_vector()
+UPDATE embeddings
+SET signature=$1::BYTEA
+WHERE embeddings.tenant = $2::VARCHAR
+AND embeddings.namespace = $3::VARCHAR
+AND embeddings.key = $4::VARCHAR
+AND embeddings.field = $5::VARCHAR
+AND embeddings.model = $6::VARCHAR
+AND embeddings.part = $7::INTEGER
+
 -- database.signed_logs.list_signatures()
 SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
 FROM checkpoints
@@ -2029,7 +2068,8 @@ AND checkpoints.checkpoint_id IN (
 -- inspection._statements.list_item_rows(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
 WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2051,7 +2091,8 @@ LIMIT $9
 -- inspection._statements.list_item_rows(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
 WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2078,7 +2119,8 @@ LIMIT $12
 -- inspection._statements.list_item_rows(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
 WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2103,7 +2145,8 @@ LIMIT $12
 -- inspection._statements.list_item_rows(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
 WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2133,7 +2176,8 @@ LIMIT $15
 -- inspection._statements.list_item_rows(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
 WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2155,7 +2199,8 @@ LIMIT $9
 -- inspection._statements.list_item_rows(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
 WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2180,7 +2225,8 @@ LIMIT $11
 -- inspection._statements.list_item_rows(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
 WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2205,7 +2251,8 @@ LIMIT $12
 -- inspection._statements.list_item_rows(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
 WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -9413,7 +9460,7 @@ SELECT current_setting('hnsw.iterative_scan', true) AS p_scan, current_setting('
 -- search._vector_statements.live_items()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value
 FROM store_items
 WHERE store_items.tenant = $2::VARCHAR
@@ -9430,7 +9477,7 @@ SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef
     $2::VARCHAR, true), set_config('enable_sort', $3::VARCHAR, true), set_config('enable_seqscan',
     $4::VARCHAR, true), set_config('enable_bitmapscan', $5::VARCHAR, true)
 
--- search._vector_statements.rank_all(metric=cosine, below=False, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -9447,14 +9494,41 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=cosine, below=False, among=True)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=True, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -9476,14 +9550,46 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=cosine, below=True, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -9503,14 +9609,44 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=cosine, below=True, among=True)
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=True, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -9535,14 +9671,49 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=dot, below=False, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $12::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -9559,14 +9730,41 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=dot, below=False, among=True)
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=False, among=True, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -9588,14 +9786,46 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=dot, below=True, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=False, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -9615,14 +9845,44 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=dot, below=True, among=True)
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=True, among=True, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -9647,14 +9907,49 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=l2, below=False, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=True, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $12::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -9671,14 +9966,41 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=l2, below=False, among=True)
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=False, among=True, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -9700,14 +10022,46 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=l2, below=True, among=False)
+-- search._vector_statements.rank_all(metric=l2, below=False, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -9727,14 +10081,44 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=l2, below=True, among=True)
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=True, among=True, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -9759,14 +10143,49 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_by_index(metric=cosine, below=False, dimensions=384)
+-- search._vector_statements.rank_all(metric=l2, below=True, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $12::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=cosine, below=False, dimensions=384, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -9785,14 +10204,43 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_by_index(metric=cosine, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=cosine, below=False, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=cosine, below=True, dimensions=384, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -9814,14 +10262,46 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_by_index(metric=dot, below=False, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=cosine, below=True, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=dot, below=False, dimensions=384, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -9840,14 +10320,43 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_by_index(metric=dot, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=dot, below=False, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=dot, below=True, dimensions=384, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -9869,14 +10378,46 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_by_index(metric=l2, below=False, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=dot, below=True, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=l2, below=False, dimensions=384, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -9895,14 +10436,43 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_by_index(metric=l2, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=l2, below=False, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=l2, below=True, dimensions=384, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -9924,14 +10494,46 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_few(metric=cosine, below=False)
+-- search._vector_statements.rank_by_index(metric=l2, below=True, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_few(metric=cosine, below=False, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -9957,14 +10559,50 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_few(metric=cosine, below=True)
+-- search._vector_statements.rank_few(metric=cosine, below=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace <= (
+    SELECT $5::VARCHAR AS anon_4)
+  AND embeddings.model >= (
+    SELECT $6::VARCHAR AS anon_5)
+  AND embeddings.model <= (
+    SELECT $6::VARCHAR AS anon_6)
+  AND embeddings.dimensions = (
+    SELECT $7::INTEGER AS anon_7)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $8::INTEGER AS anon_8))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_few(metric=cosine, below=True, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -9994,14 +10632,54 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_few(metric=dot, below=False)
+-- search._vector_statements.rank_few(metric=cosine, below=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace < (
+    SELECT $6::VARCHAR AS anon_4)
+  AND NOT (embeddings.namespace >= (
+      SELECT $7::VARCHAR AS anon_5)
+    AND embeddings.namespace < (
+      SELECT $8::VARCHAR AS anon_6))
+  AND embeddings.model >= (
+    SELECT $9::VARCHAR AS anon_7)
+  AND embeddings.model <= (
+    SELECT $9::VARCHAR AS anon_8)
+  AND embeddings.dimensions = (
+    SELECT $10::INTEGER AS anon_9)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $11::INTEGER AS anon_10))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_few(metric=dot, below=False, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -10027,14 +10705,50 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_few(metric=dot, below=True)
+-- search._vector_statements.rank_few(metric=dot, below=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace <= (
+    SELECT $5::VARCHAR AS anon_4)
+  AND embeddings.model >= (
+    SELECT $6::VARCHAR AS anon_5)
+  AND embeddings.model <= (
+    SELECT $6::VARCHAR AS anon_6)
+  AND embeddings.dimensions = (
+    SELECT $7::INTEGER AS anon_7)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $8::INTEGER AS anon_8))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_few(metric=dot, below=True, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -10064,14 +10778,54 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_few(metric=l2, below=False)
+-- search._vector_statements.rank_few(metric=dot, below=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace < (
+    SELECT $6::VARCHAR AS anon_4)
+  AND NOT (embeddings.namespace >= (
+      SELECT $7::VARCHAR AS anon_5)
+    AND embeddings.namespace < (
+      SELECT $8::VARCHAR AS anon_6))
+  AND embeddings.model >= (
+    SELECT $9::VARCHAR AS anon_7)
+  AND embeddings.model <= (
+    SELECT $9::VARCHAR AS anon_8)
+  AND embeddings.dimensions = (
+    SELECT $10::INTEGER AS anon_9)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $11::INTEGER AS anon_10))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_few(metric=l2, below=False, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -10097,14 +10851,50 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_few(metric=l2, below=True)
+-- search._vector_statements.rank_few(metric=l2, below=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace <= (
+    SELECT $5::VARCHAR AS anon_4)
+  AND embeddings.model >= (
+    SELECT $6::VARCHAR AS anon_5)
+  AND embeddings.model <= (
+    SELECT $6::VARCHAR AS anon_6)
+  AND embeddings.dimensions = (
+    SELECT $7::INTEGER AS anon_7)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $8::INTEGER AS anon_8))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_few(metric=l2, below=True, signed=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -10134,7 +10924,47 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_few(metric=l2, below=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace < (
+    SELECT $6::VARCHAR AS anon_4)
+  AND NOT (embeddings.namespace >= (
+      SELECT $7::VARCHAR AS anon_5)
+    AND embeddings.namespace < (
+      SELECT $8::VARCHAR AS anon_6))
+  AND embeddings.model >= (
+    SELECT $9::VARCHAR AS anon_7)
+  AND embeddings.model <= (
+    SELECT $9::VARCHAR AS anon_8)
+  AND embeddings.dimensions = (
+    SELECT $10::INTEGER AS anon_9)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $11::INTEGER AS anon_10))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
 WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
@@ -10202,7 +11032,7 @@ WHERE table_name = 'embeddings'
 AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
 
--- search._vector_statements.vectors_of_items(as_stored=False)
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=False)
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings
@@ -10213,10 +11043,40 @@ AND (embeddings.namespace, embeddings.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- search._vector_statements.vectors_of_items(as_stored=True)
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=True)
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=False)
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector AS vector
 FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=True)
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector AS vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
 WHERE embeddings.tenant = $1::VARCHAR
 AND (embeddings.namespace, embeddings.key) IN (
   SELECT listed.namespace, listed.key
@@ -10286,7 +11146,7 @@ SELECT within.namespace, within.key, within.updated_at
 FROM within
 LIMIT $2
 
--- search.text.newest_narrowed(below=False)
+-- search.text.newest_narrowed(below=False, words=False)
 WITH found AS MATERIALIZED (
   WITH within AS MATERIALIZED (
     SELECT store_items.namespace AS namespace, store_items.key AS key,
@@ -10309,7 +11169,7 @@ page AS (
   LIMIT $3::INTEGER)
 SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM few LEFT OUTER
 JOIN page ON few.number <= $4::INTEGER LEFT OUTER
 JOIN store_items ON store_items.tenant = $5::VARCHAR
@@ -10319,7 +11179,7 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
 ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
 
--- search.text.newest_narrowed(below=True)
+-- search.text.newest_narrowed(below=False, words=True)
 WITH found AS MATERIALIZED (
   WITH within AS MATERIALIZED (
     SELECT store_items.namespace AS namespace, store_items.key AS key,
@@ -10342,7 +11202,75 @@ page AS (
   LIMIT $3::INTEGER)
 SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
+FROM few LEFT OUTER
+JOIN page ON few.number <= $4::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $5::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True, words=False)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE ((to_tsvector('simple', CASE
+          WHEN (store_items.search_text IS NULL) THEN ''
+          ELSE store_items.search_text END) || to_tsvector('simple', CASE
+          WHEN (store_items.field_terms IS NULL) THEN ''
+          ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $2::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $3::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= $4::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $5::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True, words=True)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE ((to_tsvector('simple', CASE
+          WHEN (store_items.search_text IS NULL) THEN ''
+          ELSE store_items.search_text END) || to_tsvector('simple', CASE
+          WHEN (store_items.field_terms IS NULL) THEN ''
+          ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $2::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $3::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM few LEFT OUTER
 JOIN page ON few.number <= $4::INTEGER LEFT OUTER
 JOIN store_items ON store_items.tenant = $5::VARCHAR
@@ -13147,7 +14075,7 @@ AND deltas.seq = best.seq
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_items(below=False, weighed=False, one=False)
+-- search.text.search_items(below=False, weighed=False, one=False, words=False)
 WITH hits AS (
   SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -13215,7 +14143,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=False, weighed=False, one=True)
+-- search.text.search_items(below=False, weighed=False, one=True, words=False)
 WITH hits AS (
   SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -13251,7 +14179,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=False, weighed=True, one=False)
+-- search.text.search_items(below=False, weighed=True, one=False, words=False)
 WITH hits AS (
   SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -13326,6 +14254,7 @@ WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.tenant = $9::VARCHAR
@@ -13334,13 +14263,99 @@ AND store_items.key = best.key
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=False, weighed=True, one=True)
+-- search.text.search_items(below=False, weighed=True, one=False, words=True)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT (
+    SELECT $7::INTEGER AS anon_4)
+  OFFSET (
+    SELECT $8::INTEGER AS anon_5)), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.tenant = $9::VARCHAR
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=False, weighed=True, one=True, words=False)
 WITH hits AS (
   SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
     store_items.checksum AS checksum, store_items.created_at AS created_at,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
-    store_items.lifetime AS lifetime, store_items.value AS value,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
     store_items.search_text AS search_text
   FROM (
     SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
@@ -13360,13 +14375,13 @@ ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
     hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
     hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
-    hits.value AS value, hits.search_text AS search_text, 1 AS bits
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text, 1 AS bits
   FROM hits), best AS MATERIALIZED (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
     ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
     ranked.created_at AS created_at, ranked.updated_at AS updated_at,
-    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.value AS value,
-    ranked.search_text AS search_text, ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.bits AS bits
   FROM ranked
   WHERE ranked.expires_at IS NULL
   OR ranked.expires_at > $5::TIMESTAMP WITH TIME ZONE
@@ -13388,12 +14403,77 @@ WHEN (few.number <= 50) THEN best.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN best.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN best.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN best.value END AS value
 FROM best
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=False, one=False)
+-- search.text.search_items(below=False, weighed=True, one=True, words=True)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
+    store_items.search_text AS search_text, store_items.field_terms AS field_terms
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text,
+    hits.field_terms AS field_terms, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.field_terms AS field_terms,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $5::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT (
+    SELECT $6::INTEGER AS anon_3)
+  OFFSET (
+    SELECT $7::INTEGER AS anon_4)), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(best.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN best.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN best.version END AS version, CASE
+WHEN (few.number <= 50) THEN best.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN best.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN best.value END AS value, CASE
+WHEN (few.number <= 50) THEN best.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN best.field_terms END AS field_terms
+FROM best
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=False, one=False, words=False)
 WITH hits AS (
   SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -13463,7 +14543,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=False, one=True)
+-- search.text.search_items(below=True, weighed=False, one=True, words=False)
 WITH hits AS (
   SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -13501,7 +14581,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=True, one=False)
+-- search.text.search_items(below=True, weighed=True, one=False, words=False)
 WITH hits AS (
   SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -13578,6 +14658,7 @@ WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.tenant = $11::VARCHAR
@@ -13586,13 +14667,101 @@ AND store_items.key = best.key
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=True, one=True)
+-- search.text.search_items(below=True, weighed=True, one=False, words=True)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $7::VARCHAR
+    AND ranked.namespace < $8::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT (
+    SELECT $9::INTEGER AS anon_4)
+  OFFSET (
+    SELECT $10::INTEGER AS anon_5)), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.tenant = $11::VARCHAR
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=False)
 WITH hits AS (
   SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
     store_items.checksum AS checksum, store_items.created_at AS created_at,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
-    store_items.lifetime AS lifetime, store_items.value AS value,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
     store_items.search_text AS search_text
   FROM (
     SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
@@ -13612,13 +14781,13 @@ ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
     hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
     hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
-    hits.value AS value, hits.search_text AS search_text, 1 AS bits
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text, 1 AS bits
   FROM hits), best AS MATERIALIZED (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
     ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
     ranked.created_at AS created_at, ranked.updated_at AS updated_at,
-    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.value AS value,
-    ranked.search_text AS search_text, ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.bits AS bits
   FROM ranked
   WHERE (ranked.expires_at IS NULL
     OR ranked.expires_at > $5::TIMESTAMP WITH TIME ZONE)
@@ -13642,7 +14811,74 @@ WHEN (few.number <= 50) THEN best.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN best.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN best.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN best.value END AS value
+FROM best
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=True)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
+    store_items.search_text AS search_text, store_items.field_terms AS field_terms
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text,
+    hits.field_terms AS field_terms, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.field_terms AS field_terms,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $6::VARCHAR
+    AND ranked.namespace < $7::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT (
+    SELECT $8::INTEGER AS anon_3)
+  OFFSET (
+    SELECT $9::INTEGER AS anon_4)), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(best.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN best.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN best.version END AS version, CASE
+WHEN (few.number <= 50) THEN best.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN best.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN best.value END AS value, CASE
+WHEN (few.number <= 50) THEN best.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN best.field_terms END AS field_terms
 FROM best
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
@@ -13714,7 +14950,7 @@ LIMIT $3
 -- store.read.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -13726,7 +14962,7 @@ LIMIT $4
 -- store.read.list_items(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -13743,7 +14979,7 @@ LIMIT $7
 -- store.read.list_items(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace >= $2::VARCHAR
@@ -13758,7 +14994,7 @@ LIMIT $7
 -- store.read.list_items(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace >= $2::VARCHAR
@@ -13778,7 +15014,7 @@ LIMIT $10
 -- store.read.list_items(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -13790,7 +15026,7 @@ LIMIT $4
 -- store.read.list_items(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -13805,7 +15041,7 @@ LIMIT $6
 -- store.read.list_items(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace >= $2::VARCHAR
@@ -13820,7 +15056,7 @@ LIMIT $7
 -- store.read.list_items(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace >= $2::VARCHAR
@@ -13902,7 +15138,7 @@ LIMIT $7
 -- store.read.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -13910,10 +15146,25 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
--- store.read.read_items()
+-- store.read.read_items(words=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.read.read_items(words=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND (store_items.namespace, store_items.key) IN (
@@ -13925,22 +15176,21 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
 -- store.read.read_vector()
-SELECT embeddings.vector
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
+  store_items.version
 FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key = $3::VARCHAR
 AND embeddings.field = $4::VARCHAR
 AND embeddings.model = $5::VARCHAR
 AND embeddings.part = $6::INTEGER
-AND (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = $1::VARCHAR
-    AND store_items.namespace = $2::VARCHAR
-    AND store_items.key = $3::VARCHAR
-    AND (store_items.expires_at IS NULL
-      OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
@@ -14051,10 +15301,10 @@ AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-RETURNING store_items.version
+RETURNING store_items.version, store_items.created_at
 
 -- store.write.lock_items()
-SELECT store_items.namespace, store_items.key, store_items.version
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.created_at
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND (store_items.namespace, store_items.key) IN (
@@ -14069,40 +15319,42 @@ FOR UPDATE OF store_items
 
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
     $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-    $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+    $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
 ON CONFLICT (tenant, namespace, key)
 DO UPDATE SET meta = $4::JSONB, version = CASE
 WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
 ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
   field_terms = $8::VARCHAR, created_at = CASE
 WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
 ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
+  value = $13::BYTEA
 RETURNING store_items.version
 
 -- store.write.put_item(expected=none)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
     $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-    $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+    $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
 ON CONFLICT (tenant, namespace, key)
 DO UPDATE SET meta = $4::JSONB, version = CASE
 WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
 ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
   field_terms = $8::VARCHAR, created_at = CASE
 WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
 ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
+  value = $13::BYTEA
 WHERE NOT (store_items.expires_at IS NULL
-  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE)
 RETURNING store_items.version
 
 -- store.write.put_item(expected=version)
@@ -14115,13 +15367,14 @@ ELSE 1 END, codec=$4::VARCHAR, checksum=$5::BIGINT, search_text=$6::VARCHAR,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
 ELSE $8::TIMESTAMP WITH TIME ZONE END, updated_at=$8::TIMESTAMP WITH TIME ZONE,
-  expires_at=$9::TIMESTAMP WITH TIME ZONE, lifetime=$10::BIGINT, value=$11::BYTEA
-WHERE store_items.tenant = $12::VARCHAR
-AND store_items.namespace = $13::VARCHAR
-AND store_items.key = $14::VARCHAR
+  expires_at=$9::TIMESTAMP WITH TIME ZONE, lifetime=$10::BIGINT, signature=$11::BYTEA,
+  value=$12::BYTEA
+WHERE store_items.tenant = $13::VARCHAR
+AND store_items.namespace = $14::VARCHAR
+AND store_items.key = $15::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-AND store_items.version = $15::BIGINT
+AND store_items.version = $16::BIGINT
 RETURNING store_items.version
 
 -- store.write.put_item(expected=item)
@@ -14134,32 +15387,34 @@ ELSE 1 END, codec=$4::VARCHAR, checksum=$5::BIGINT, search_text=$6::VARCHAR,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
 ELSE $8::TIMESTAMP WITH TIME ZONE END, updated_at=$8::TIMESTAMP WITH TIME ZONE,
-  expires_at=$9::TIMESTAMP WITH TIME ZONE, lifetime=$10::BIGINT, value=$11::BYTEA
-WHERE store_items.tenant = $12::VARCHAR
-AND store_items.namespace = $13::VARCHAR
-AND store_items.key = $14::VARCHAR
+  expires_at=$9::TIMESTAMP WITH TIME ZONE, lifetime=$10::BIGINT, signature=$11::BYTEA,
+  value=$12::BYTEA
+WHERE store_items.tenant = $13::VARCHAR
+AND store_items.namespace = $14::VARCHAR
+AND store_items.key = $15::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-AND store_items.version = $15::BIGINT
-AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
+AND store_items.version = $16::BIGINT
+AND store_items.created_at = $17::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.version
 
 -- store.write.put_item_without_vectors(expected=any)
 WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
-      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
   VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
       $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
   ON CONFLICT (tenant, namespace, key)
   DO UPDATE SET meta = $4::JSONB, version = CASE
   WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
   ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
     field_terms = $8::VARCHAR, created_at = CASE
   WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
   ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
+    value = $13::BYTEA
   WHERE store_items.ctid = (
     SELECT ctid
     FROM store_items
@@ -14179,22 +15434,23 @@ FROM item
 
 -- store.write.put_item_without_vectors(expected=none)
 WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
-      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
   VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
       $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
   ON CONFLICT (tenant, namespace, key)
   DO UPDATE SET meta = $4::JSONB, version = CASE
   WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
   ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
     field_terms = $8::VARCHAR, created_at = CASE
   WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
   ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
+    value = $13::BYTEA
   WHERE NOT (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE)
   AND store_items.ctid = (
     SELECT ctid
     FROM store_items
@@ -14222,13 +15478,14 @@ WITH item AS (UPDATE store_items
   WHEN (store_items.expires_at IS NULL
     OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
   ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
-    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
+    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, signature=$14::BYTEA,
+    value=$15::BYTEA
   WHERE store_items.tenant = $1::VARCHAR
   AND store_items.namespace = $2::VARCHAR
   AND store_items.key = $3::VARCHAR
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND store_items.version = $15::BIGINT
+  AND store_items.version = $16::BIGINT
   AND store_items.ctid = (
     SELECT ctid
     FROM store_items
@@ -14256,14 +15513,15 @@ WITH item AS (UPDATE store_items
   WHEN (store_items.expires_at IS NULL
     OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
   ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
-    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
+    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, signature=$14::BYTEA,
+    value=$15::BYTEA
   WHERE store_items.tenant = $1::VARCHAR
   AND store_items.namespace = $2::VARCHAR
   AND store_items.key = $3::VARCHAR
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND store_items.version = $15::BIGINT
-  AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
+  AND store_items.version = $16::BIGINT
+  AND store_items.created_at = $17::TIMESTAMP WITH TIME ZONE
   AND store_items.ctid = (
     SELECT ctid
     FROM store_items
@@ -14286,29 +15544,29 @@ WITH i_rows AS (
   SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
     i_given.checksum AS checksum, i_given.search_text AS search_text,
     i_given.field_terms AS field_terms, i_given.expires_at AS expires_at,
-    i_given.lifetime AS lifetime, i_given.value AS value
+    i_given.lifetime AS lifetime, i_given.value AS value, i_given.signature AS signature
   FROM unnest($4::TEXT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::TEXT[],
-      $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[], $12::BYTEA[]) AS i_given(namespace, key, meta,
-      checksum, search_text, field_terms, expires_at, lifetime, value))
+      $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[], $12::BYTEA[], $13::BYTEA[]) AS i_given(namespace,
+      key, meta, checksum, search_text, field_terms, expires_at, lifetime, value, signature))
 INSERT INTO store_items (tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
-    updated_at, expires_at, lifetime, value, version, created_at)
+    updated_at, expires_at, lifetime, value, signature, version, created_at)
 SELECT $1::VARCHAR AS tenant, i_rows.namespace AS namespace, i_rows.key AS key,
   i_rows.meta AS meta, $2::VARCHAR AS codec, i_rows.checksum AS checksum,
   i_rows.search_text AS search_text, i_rows.field_terms AS field_terms,
   $3::TIMESTAMP WITH TIME ZONE AS updated_at, i_rows.expires_at AS expires_at,
-  i_rows.lifetime AS lifetime, i_rows.value AS value, 1 AS version,
+  i_rows.lifetime AS lifetime, i_rows.value AS value, i_rows.signature AS signature, 1 AS version,
   $3::TIMESTAMP WITH TIME ZONE AS created_at
 FROM i_rows
 ON CONFLICT (tenant, namespace, key)
 DO UPDATE SET meta = excluded.meta, version = CASE
 WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
 ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
   search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
 WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
 ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-  lifetime = excluded.lifetime, value = excluded.value
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 RETURNING store_items.namespace, store_items.key, store_items.version
 
 -- store.write.put_items(expected=none)
@@ -14316,46 +15574,50 @@ WITH i_rows AS (
   SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
     i_given.checksum AS checksum, i_given.search_text AS search_text,
     i_given.field_terms AS field_terms, i_given.expires_at AS expires_at,
-    i_given.lifetime AS lifetime, i_given.value AS value
+    i_given.lifetime AS lifetime, i_given.value AS value, i_given.signature AS signature
   FROM unnest($4::TEXT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::TEXT[],
-      $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[], $12::BYTEA[]) AS i_given(namespace, key, meta,
-      checksum, search_text, field_terms, expires_at, lifetime, value))
+      $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[], $12::BYTEA[], $13::BYTEA[]) AS i_given(namespace,
+      key, meta, checksum, search_text, field_terms, expires_at, lifetime, value, signature))
 INSERT INTO store_items (tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
-    updated_at, expires_at, lifetime, value, version, created_at)
+    updated_at, expires_at, lifetime, value, signature, version, created_at)
 SELECT $1::VARCHAR AS tenant, i_rows.namespace AS namespace, i_rows.key AS key,
   i_rows.meta AS meta, $2::VARCHAR AS codec, i_rows.checksum AS checksum,
   i_rows.search_text AS search_text, i_rows.field_terms AS field_terms,
   $3::TIMESTAMP WITH TIME ZONE AS updated_at, i_rows.expires_at AS expires_at,
-  i_rows.lifetime AS lifetime, i_rows.value AS value, 1 AS version,
+  i_rows.lifetime AS lifetime, i_rows.value AS value, i_rows.signature AS signature, 1 AS version,
   $3::TIMESTAMP WITH TIME ZONE AS created_at
 FROM i_rows
 ON CONFLICT (tenant, namespace, key)
 DO UPDATE SET meta = excluded.meta, version = CASE
 WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
 ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
   search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
 WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
 ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-  lifetime = excluded.lifetime, value = excluded.value
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 WHERE NOT (store_items.expires_at IS NULL
-  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE)
 RETURNING store_items.namespace, store_items.key, store_items.version
 
 -- store.write.put_vector(native=True)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, CAST($9::VARCHAR AS VECTOR))
+    $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
 ON CONFLICT (tenant, namespace, key, field, model, part)
-DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change,
+  signature = excluded.signature, vector = excluded.vector
 
 -- store.write.put_vector(native=False)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, $9::BYTEA)
+    $8::BIGINT, $9::BYTEA, $10::BYTEA)
 ON CONFLICT (tenant, namespace, key, field, model, part)
-DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change,
+  signature = excluded.signature, vector = excluded.vector
 
 -- store.write.set_item_times()
 UPDATE store_items

@@ -2015,6 +2015,46 @@ FROM store_items
 WHERE store_items.namespace = ?
 OR store_items.namespace = ?
 
+-- database.signed_items.lock_signed_item()
+UPDATE store_items
+SET version=store_items.version
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING tenant, namespace, "key", version, meta, codec, value, created_at, updated_at,
+  expires_at, lifetime, search_text, field_terms, signature
+
+-- database.signed_items.read_signed_vectors()
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- database.signed_items.sign_item()
+UPDATE store_items
+SET signature=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- database.signed_items.sign_vector()
+UPDATE embeddings
+SET signature=?
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+AND embeddings.field = ?
+AND embeddings.model = ?
+AND embeddings.part = ?
+
 -- database.signed_logs.list_signatures()
 SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
 FROM checkpoints
@@ -2288,7 +2328,8 @@ AND checkpoints.checkpoint_id IN (
 -- inspection._statements.list_item_rows(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2311,7 +2352,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2339,7 +2381,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2365,7 +2408,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2396,7 +2440,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2419,7 +2464,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2445,7 +2491,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2471,7 +2518,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -7403,7 +7451,7 @@ FROM (
 -- search._vector_statements.live_items()
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value
 FROM store_items
 WHERE store_items.tenant = ?
@@ -7482,7 +7530,7 @@ ORDER BY embeddings.namespace, embeddings.rowid
 LIMIT ?
 OFFSET ?
 
--- search._vector_statements.vectors_of_items(as_stored=False)
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=False)
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings
@@ -7496,10 +7544,46 @@ AND (embeddings.namespace, embeddings."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- search._vector_statements.vectors_of_items(as_stored=True)
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=True)
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items."key" = embeddings."key"
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=False)
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector AS vector
 FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=True)
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector AS vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items."key" = embeddings."key"
 WHERE embeddings.tenant = ?
 AND (embeddings.namespace, embeddings."key") IN (
   WITH listed AS MATERIALIZED (
@@ -7584,7 +7668,7 @@ FROM within
 LIMIT ?
 OFFSET ?
 
--- search.text.newest_narrowed(below=False)
+-- search.text.newest_narrowed(below=False, words=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
@@ -7606,7 +7690,7 @@ page AS (
   OFFSET ?)
 SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM few LEFT OUTER
 JOIN page ON few.number <= ? LEFT OUTER
 JOIN store_items ON store_items.tenant = ?
@@ -7616,7 +7700,7 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
 
--- search.text.newest_narrowed(below=True)
+-- search.text.newest_narrowed(below=False, words=True)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
@@ -7638,7 +7722,73 @@ page AS (
   OFFSET ?)
 SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
+FROM few LEFT OUTER
+JOIN page ON few.number <= ? LEFT OUTER
+JOIN store_items ON store_items.tenant = ?
+AND store_items.namespace = page.namespace
+AND store_items."key" = page."key"
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
+
+-- search.text.newest_narrowed(below=True, words=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?), found AS MATERIALIZED (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within."key" AS "key"
+  FROM within
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found."key" AS "key"
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found."key" DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= ? LEFT OUTER
+JOIN store_items ON store_items.tenant = ?
+AND store_items.namespace = page.namespace
+AND store_items."key" = page."key"
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
+
+-- search.text.newest_narrowed(below=True, words=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?), found AS MATERIALIZED (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within."key" AS "key"
+  FROM within
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found."key" AS "key"
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found."key" DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM few LEFT OUTER
 JOIN page ON few.number <= ? LEFT OUTER
 JOIN store_items ON store_items.tenant = ?
@@ -10445,7 +10595,7 @@ AND deltas.seq = best.seq
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_items(below=False, weighed=False, one=False)
+-- search.text.search_items(below=False, weighed=False, one=False, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10522,7 +10672,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=False, weighed=False, one=True)
+-- search.text.search_items(below=False, weighed=False, one=True, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10567,7 +10717,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) 
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=False, weighed=True, one=False)
+-- search.text.search_items(below=False, weighed=True, one=False, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10651,13 +10801,107 @@ WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=False, weighed=True, one=True)
+-- search.text.search_items(below=False, weighed=True, one=False, words=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace = ?)),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=False, weighed=True, one=True, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10710,13 +10954,76 @@ WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=True, weighed=False, one=False)
+-- search.text.search_items(below=False, weighed=True, one=True, words=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace = ?)),
+ranked AS (
+  SELECT hits.row_at AS row_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score,
+  substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=False, one=False, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10796,7 +11103,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=True, weighed=False, one=True)
+-- search.text.search_items(below=True, weighed=False, one=True, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10844,7 +11151,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) 
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=True, weighed=True, one=False)
+-- search.text.search_items(below=True, weighed=True, one=False, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10931,13 +11238,110 @@ WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=True, weighed=True, one=True)
+-- search.text.search_items(below=True, weighed=True, one=False, words=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace >= ?
+    AND store_items.namespace < ?)),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10993,7 +11397,73 @@ WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace >= ?
+    AND store_items.namespace < ?)),
+ranked AS (
+  SELECT hits.row_at AS row_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score,
+  substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
 JOIN few ON few.number > 0
@@ -11072,7 +11542,7 @@ OFFSET ?
 -- store.read.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -11085,7 +11555,7 @@ OFFSET ?
 -- store.read.list_items(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -11103,7 +11573,7 @@ OFFSET ?
 -- store.read.list_items(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
@@ -11119,7 +11589,7 @@ OFFSET ?
 -- store.read.list_items(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
@@ -11140,7 +11610,7 @@ OFFSET ?
 -- store.read.list_items(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -11153,7 +11623,7 @@ OFFSET ?
 -- store.read.list_items(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -11169,7 +11639,7 @@ OFFSET ?
 -- store.read.list_items(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
@@ -11185,7 +11655,7 @@ OFFSET ?
 -- store.read.list_items(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
@@ -11274,7 +11744,7 @@ OFFSET ?
 -- store.read.read_item()
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -11282,10 +11752,28 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.read.read_items()
+-- store.read.read_items(words=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.read.read_items(words=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM store_items
 WHERE store_items.tenant = ?
 AND (store_items.namespace, store_items."key") IN (
@@ -11300,22 +11788,21 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
 -- store.read.read_vector()
-SELECT embeddings.vector
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
+  store_items.version
 FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items."key" = embeddings."key"
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 AND embeddings.field = ?
 AND embeddings.model = ?
 AND embeddings.part = ?
-AND (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = ?
-    AND store_items.namespace = ?
-    AND store_items."key" = ?
-    AND (store_items.expires_at IS NULL
-      OR store_items.expires_at > ?)))
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
 
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
@@ -11435,7 +11922,7 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-RETURNING version
+RETURNING version, created_at
 
 -- store.write.lock_items()
 UPDATE store_items
@@ -11451,12 +11938,12 @@ AND (store_items.namespace, store_items."key") IN (
   FROM listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-RETURNING namespace, "key", version
+RETURNING namespace, "key", version, created_at
 
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
-VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key")
 DO UPDATE SET meta = ?, version = CASE
 WHEN (store_items.expires_at IS NULL
@@ -11464,13 +11951,13 @@ WHEN (store_items.expires_at IS NULL
 ELSE 1 END, codec = ?, checksum = ?, search_text = ?, field_terms = ?, created_at = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
-ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, value = ?
+ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, signature = ?, value = ?
 RETURNING version
 
 -- store.write.put_item(expected=none)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
-VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key")
 DO UPDATE SET meta = ?, version = CASE
 WHEN (store_items.expires_at IS NULL
@@ -11478,7 +11965,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 1 END, codec = ?, checksum = ?, search_text = ?, field_terms = ?, created_at = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
-ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, value = ?
+ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, signature = ?, value = ?
 WHERE NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 RETURNING version
@@ -11491,7 +11978,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 1 END, codec=?, checksum=?, search_text=?, field_terms=?, created_at=CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
-ELSE ? END, updated_at=?, expires_at=?, lifetime=?, value=?
+ELSE ? END, updated_at=?, expires_at=?, lifetime=?, signature=?, value=?
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
@@ -11508,7 +11995,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 1 END, codec=?, checksum=?, search_text=?, field_terms=?, created_at=CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
-ELSE ? END, updated_at=?, expires_at=?, lifetime=?, value=?
+ELSE ? END, updated_at=?, expires_at=?, lifetime=?, signature=?, value=?
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
@@ -11520,11 +12007,12 @@ RETURNING version
 
 -- store.write.put_items(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
-    updated_at, expires_at, lifetime, value, version, created_at)
+    updated_at, expires_at, lifetime, value, signature, version, created_at)
 SELECT ? AS tenant, i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
   ? AS codec, i_given.checksum AS checksum, i_given.search_text AS search_text,
   i_given.field_terms AS field_terms, ? AS updated_at, i_given.expires_at AS expires_at,
-  i_given.lifetime AS lifetime, i_given.value AS value, 1 AS version, ? AS created_at
+  i_given.lifetime AS lifetime, i_given.value AS value, NULL AS signature, 1 AS version,
+  ? AS created_at
 FROM (
   SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key,
     json_extract(each.value, '$[2]') AS meta, json_extract(each.value, '$[3]') AS checksum,
@@ -11542,16 +12030,17 @@ ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
 ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-  lifetime = excluded.lifetime, value = excluded.value
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 RETURNING namespace, "key", version
 
 -- store.write.put_items(expected=none)
 INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
-    updated_at, expires_at, lifetime, value, version, created_at)
+    updated_at, expires_at, lifetime, value, signature, version, created_at)
 SELECT ? AS tenant, i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
   ? AS codec, i_given.checksum AS checksum, i_given.search_text AS search_text,
   i_given.field_terms AS field_terms, ? AS updated_at, i_given.expires_at AS expires_at,
-  i_given.lifetime AS lifetime, i_given.value AS value, 1 AS version, ? AS created_at
+  i_given.lifetime AS lifetime, i_given.value AS value, NULL AS signature, 1 AS version,
+  ? AS created_at
 FROM (
   SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key,
     json_extract(each.value, '$[2]') AS meta, json_extract(each.value, '$[3]') AS checksum,
@@ -11569,16 +12058,18 @@ ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
 ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-  lifetime = excluded.lifetime, value = excluded.value
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 WHERE NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 RETURNING namespace, "key", version
 
 -- store.write.put_vector(native=True)
-INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
+    signature, vector)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key", field, model, part)
-DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change,
+  signature = excluded.signature, vector = excluded.vector
 
 -- store.write.set_item_times()
 UPDATE store_items

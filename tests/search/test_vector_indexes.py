@@ -187,11 +187,11 @@ async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
     postgres.execute("ANALYZE", name)
     given = {"metric": "cosine", "below": False}
     if how == "by the index":
-        statement = rank_by_index(db.dialect, dimensions=DIMENSIONS, **given)
+        statement = rank_by_index(db.dialect, dimensions=DIMENSIONS, signed=False, **given)
     elif how == "each compared":
-        statement = rank_all(db.dialect, among=False, **given)
+        statement = rank_all(db.dialect, among=False, signed=False, **given)
     else:
-        statement = rank_few(db.dialect, **given)
+        statement = rank_few(db.dialect, signed=False, **given)
     compiled = statement.compile(dialect=dialect("postgresql"))
     query = "[" + ",".join(map(str, RANDOM.standard_normal(DIMENSIONS))) + "]"
     with psycopg.connect(postgres.url(name), autocommit=True) as connection:

@@ -7,11 +7,14 @@ the ``epoch`` that caches go by, and the thread that a log was forked from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from memalchemy.codec.places import Place, row_place
+from memalchemy.codec.signatures import encode_fields
 
 HEAD = (
     *("log_id", "tenant", "thread_id", "namespace", "next_seq", "version", "last_ordinal"),
@@ -33,6 +36,18 @@ DELTA = (
 
 DELTA_WORDS = ("radix", "search_text")
 """The columns of ``deltas`` that are signed apart."""
+
+ITEM = (
+    *("version", "meta", "codec", "value"),
+    *("created_at", "updated_at", "expires_at", "lifetime"),
+)
+"""The columns of ``store_items`` that are signed and that every read has, beside its key."""
+
+ITEM_WORDS = ("search_text", "field_terms")
+"""The columns of ``store_items`` that are signed apart."""
+
+VECTOR = ("field", "model", "part", "dimensions")
+"""The columns of ``embeddings`` that are signed, beside the item's key and the vector."""
 
 
 def head_content(row: Any) -> Sequence[Any]:
@@ -97,3 +112,89 @@ def checkpoint_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
     """Return what is signed of a row of ``checkpoints``, as one of the log *log_id*."""
     named = {name: getattr(row, name) for name in CHECKPOINT}
     return checkpoint_content(row.tenant, log_id, row.seq, **named)
+
+
+def item_content(
+    tenant: str,
+    namespace: str,
+    key: str,
+    *,
+    version: int,
+    meta: dict[str, Any] | None,
+    codec: str,
+    value: bytes,
+    created_at: datetime,
+    updated_at: datetime,
+    expires_at: datetime | None,
+    lifetime: int | None,
+) -> Sequence[Any]:
+    """Return what is signed of a row of ``store_items``; *namespace* is as stored."""
+    times = _utc(created_at), _utc(updated_at), _utc(expires_at)
+    return "item", _packed(tenant, namespace, key, version, codec, *times, lifetime), meta, value
+
+
+def item_content_of(row: Any, tenant: str) -> Sequence[Any]:
+    """Return what is signed of a row of ``store_items`` that was read, as one of the tenant."""
+    return item_content(
+        tenant,
+        row.namespace,
+        row.key,
+        version=row.version,
+        meta=row.meta,
+        codec=row.codec,
+        value=row.value,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        expires_at=row.expires_at,
+        lifetime=row.lifetime,
+    )
+
+
+def vector_content(
+    tenant: str,
+    namespace: str,
+    key: str,
+    *,
+    version: int,
+    field: str,
+    model: str,
+    part: int,
+    dimensions: int,
+    vector: bytes,
+) -> Sequence[Any]:
+    """Return what is signed of a row of ``embeddings``: the *vector* as float32, little-endian.
+
+    The *version* is that of the item: an older vector is not valid beside a newer value.
+    """
+    place = tenant, namespace, key, version
+    return "vector", _packed(*place, field, model, part, dimensions), vector
+
+
+def vector_content_of(
+    row: Any, tenant: str, vector: bytes, *, version: int | None = None
+) -> Sequence[Any]:
+    """Return what is signed of a row of ``embeddings``, read with the *version* of its item."""
+    return vector_content(
+        tenant,
+        row.namespace,
+        row.key,
+        version=row.version if version is None else version,
+        field=row.field,
+        model=row.model,
+        part=row.part,
+        dimensions=row.dimensions,
+        vector=vector,
+    )
+
+
+def _packed(*fields: Any) -> bytes:
+    """Return small columns as bytes; different values give different bytes."""
+    try:
+        return orjson.dumps(fields)
+    except TypeError:  # a key may have surrogates; anything else is no value of such a column
+        return encode_fields(fields)
+
+
+def _utc(moment: Any) -> Any:
+    is_other = isinstance(moment, datetime) and moment.tzinfo is not UTC
+    return moment.astimezone(UTC) if is_other else moment

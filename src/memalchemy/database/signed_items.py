@@ -1,16 +1,54 @@
-"""Sign items and their vectors."""
+"""Sign items and their vectors.
+
+A put binds the whole row of an item, and signs it before it is sent. It may be there to mend a row
+that was damaged, so it does not hold what it replaces to its signature: version and time of
+creation are taken over as they are. A statement that changes an item in place builds on the rest of
+the row: that is held to its signature before, and signed anew after it.
+
+A vector is signed with the version of its item. Where a put keeps vectors, they are signed for the
+new version when the program ends.
+
+What memalchemy keeps for itself, such as counters of changes, is written by statements without a
+signature. Nobody is given it as an item, and every read of it can do with any value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import Executable, Table, and_, bindparam, select, tuple_, type_coerce, update
+from sqlalchemy.types import NULLTYPE
+
 from memalchemy.codec.signatures import SigningKeys
+from memalchemy.codec.signed_rows import (
+    ITEM,
+    ITEM_WORDS,
+    VECTOR,
+    item_content,
+    item_content_of,
+    vector_content,
+    vector_content_of,
+)
+from memalchemy.column_types import stored_vector_bytes
+from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect
-from memalchemy.statements import Answer, Program
+from memalchemy.keys import encode_id
+from memalchemy.schema import EmbeddingRow, StoreItemRow
+from memalchemy.statements import Answer, Program, statement
 
 if TYPE_CHECKING:
     from memalchemy.database.signing import Work
+
+ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
+EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
+
+_KEY = ("tenant", "namespace", "key")
+_KEY_BINDS = tuple(f"k_{name}" for name in _KEY)
+_PART = ("field", "model", "part")
+
+Place = tuple[str, str, str]
+"""Tenant, encoded namespace and key of an item."""
 
 
 class ItemSigner:
@@ -21,12 +59,180 @@ class ItemSigner:
     def __init__(self, dialect: Dialect, keys: SigningKeys) -> None:
         self._dialect = dialect
         self._keys = keys
+        self._put: dict[Place, int] = {}
+        """The new versions of items whose vectors may have been kept."""
+
+    # --- Around a statement ----------------------------------------------------------------------
 
     def before(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
-        yield from ()
+        """Sign the rows that a statement binds; look at the row that it changes in place."""
+        if work.table == "embeddings":
+            if work.does == "delete" and work.binds.issuperset(_KEY_BINDS):
+                self._put.pop(_place_of(binds), None)
+            elif "p_signature" in work.binds:
+                self._sign_vector(binds)  # type: ignore[arg-type]
+        elif "i_signature" in work.binds:
+            self._sign_items(binds)  # type: ignore[arg-type]
+        elif _binds_item(work):
+            self._sign_item(binds)  # type: ignore[arg-type]
+        elif _changes_item(work):
+            yield from self._check_item(binds)
 
     def after(self, work: Work, binds: Mapping[str, Any], answer: Answer) -> Program[None]:
-        yield from ()
+        """Note which items were put; sign the item that a statement has changed in place."""
+        if work.table == "embeddings":
+            return
+        if "i_signature" in work.binds:
+            for namespace, key, version in answer:
+                self._put[binds["k_tenant"], namespace, key] = int(version)
+        elif _binds_item(work):
+            # An insert on its own, where the database has no upsert, returns nothing.
+            if answer:
+                self._put[_place_of(binds)] = int(answer[0].version)
+        elif _changes_item(work):
+            yield from self._sign_changed(binds)
 
     def finish(self) -> Program[None]:
-        yield from ()
+        """Sign the vectors that were kept for the new versions of their items."""
+        tenants: dict[str, list[Place]] = {}
+        for place, version in self._put.items():
+            if version > 1:
+                tenants.setdefault(place[0], []).append(place)
+        for tenant, places in tenants.items():
+            listed = [(namespace, encode_id(key)) for _, namespace, key in places]
+            for keys in self._dialect.statements.list_batches("p_keys", listed):
+                rows = yield read_signed_vectors(self._dialect), {"k_tenant": tenant} | keys
+                yield from self._sign_kept(tenant, rows)
+
+    # --- Rows that a statement binds -------------------------------------------------------------
+
+    def _sign_item(self, binds: MutableMapping[str, Any]) -> None:
+        named = {name: binds[f"p_{name}"] for name in ITEM}
+        content = item_content(*_place_of(binds), **named)
+        binds["p_signature"] = self._keys.sign(content, [binds[f"p_{name}"] for name in ITEM_WORDS])
+
+    def _sign_items(self, binds: MutableMapping[str, Any]) -> None:
+        """Sign items that are sent as arrays."""
+        shared = {name: binds[f"p_{name}"] for name in ("codec", "updated_at")}
+        own = [name for name in ITEM if name not in shared]
+        lists = [binds[f"i_{name}"] for name in ("namespace", "key", *ITEM_WORDS, *own)]
+        signatures = []
+        for namespace, key, search_text, field_terms, *rest in zip(*lists, strict=True):
+            named = dict(zip(own, rest, strict=True))
+            content = item_content(binds["k_tenant"], namespace, key, **shared, **named)
+            signatures.append(self._keys.sign(content, (search_text, field_terms)))
+        binds["i_signature"] = signatures
+
+    def _sign_vector(self, binds: MutableMapping[str, Any]) -> None:
+        named = {name: binds[f"p_{name}"] for name in ("version", *VECTOR)}
+        content = vector_content(*_place_of(binds), **named, vector=binds["p_float32"])
+        binds["p_signature"] = self._keys.sign(content)
+
+    # --- Rows that are there ---------------------------------------------------------------------
+
+    def _read_item(self, binds: Mapping[str, Any]) -> Program[Any | None]:
+        """Lock the item that a statement names, and return it."""
+        rows = yield (
+            lock_signed_item(self._dialect),
+            {name: binds[name] for name in _KEY_BINDS},
+        )
+        return rows[0] if rows else None
+
+    def _check_item(self, binds: Mapping[str, Any]) -> Program[None]:
+        """Hold the item that a statement is about to change to its signature."""
+        row = yield from self._read_item(binds)
+        if row is not None:
+            with errors_about(f"the item {row.key!r} in {row.namespace}"):
+                self._keys.check(row.signature, item_content_of(row, row.tenant))
+                self._keys.check_words(row.signature, [getattr(row, name) for name in ITEM_WORDS])
+
+    def _sign_changed(self, binds: Mapping[str, Any]) -> Program[None]:
+        """Sign the item that a statement has changed, unless it was not signed before."""
+        row = yield from self._read_item(binds)
+        if row is None or row.signature is None:
+            return
+        words = [getattr(row, name) for name in ITEM_WORDS]
+        signature = self._keys.sign(item_content_of(row, row.tenant), words)
+        if signature != row.signature:
+            named = {name: binds[name] for name in _KEY_BINDS}
+            yield sign_item(self._dialect), named | {"p_signature": signature}
+
+    def _sign_kept(self, tenant: str, rows: Iterable[Any]) -> Program[None]:
+        """Hold vectors to their signatures beside the versions before, and sign them anew."""
+        signing = []
+        for row in rows:
+            version = self._put[tenant, row.namespace, row.key]
+            vector = stored_vector_bytes(row.vector)
+            with errors_about(f"a vector of the item {row.key!r} in {row.namespace}"):
+                before = vector_content_of(row, tenant, vector, version=version - 1)
+                self._keys.check(row.signature, before)
+            if row.signature is not None:  # it was not signed before, which was allowed
+                content = vector_content_of(row, tenant, vector, version=version)
+                named = {f"p_{name}": getattr(row, name) for name in _PART}
+                place = dict(zip(_KEY_BINDS, (tenant, row.namespace, row.key), strict=True))
+                signing.append(place | named | {"p_signature": self._keys.sign(content)})
+        if signing:
+            yield sign_vector(self._dialect), signing
+
+
+def _binds_item(work: Work) -> bool:
+    """Return whether a statement binds a whole row of an item, with its signature."""
+    return work.does in ("insert", "update") and work.binds.issuperset(("p_signature", "p_value"))
+
+
+def _changes_item(work: Work) -> bool:
+    """Return whether a statement changes an item in place that it names by its key."""
+    return work.does == "update" and work.binds.issuperset(_KEY_BINDS)
+
+
+def _place_of(binds: Mapping[str, Any]) -> Place:
+    return binds["k_tenant"], binds["k_namespace"], binds["k_key"]
+
+
+# --- Statements ----------------------------------------------------------------------------------
+
+
+def _bound(table: Table, names: Iterable[str], prefix: str) -> Any:
+    return and_(
+        *(
+            table.c[name] == bindparam(f"{prefix}_{name}", type_=table.c[name].type)
+            for name in names
+        )
+    )
+
+
+def _signature() -> Any:
+    return bindparam("p_signature", type_=ITEMS.c.signature.type)
+
+
+@statement()
+def lock_signed_item(dialect: Dialect) -> Executable:
+    """Lock an item, and return what is signed of it, and its signature."""
+    columns = [ITEMS.c[name] for name in (*_KEY, *ITEM, *ITEM_WORDS, "signature")]
+    return dialect.statements.lock(ITEMS, _bound(ITEMS, _KEY, "k"), columns)
+
+
+@statement()
+def sign_item(dialect: Dialect) -> Executable:
+    """Set the signature of an item."""
+    return update(ITEMS).where(_bound(ITEMS, _KEY, "k")).values(signature=_signature())
+
+
+@statement()
+def read_signed_vectors(dialect: Dialect) -> Executable:
+    """Select the vectors of the items that ``p_keys`` lists, with their signatures."""
+    listed = dialect.statements.rows_from_list("p_keys", ("namespace", "key"))
+    names: Any = select(listed.c.namespace, listed.c.key)
+    vector = type_coerce(EMBEDDINGS.c.vector, NULLTYPE).label("vector")
+    columns = ("namespace", "key", *VECTOR, "signature")
+    return select(*(EMBEDDINGS.c[name] for name in columns), vector).where(
+        _bound(EMBEDDINGS, ["tenant"], "k"),
+        tuple_(EMBEDDINGS.c.namespace, EMBEDDINGS.c.key).in_(names),
+    )
+
+
+@statement()
+def sign_vector(dialect: Dialect) -> Executable:
+    """Set the signature of a vector."""
+    same = _bound(EMBEDDINGS, _KEY, "k"), _bound(EMBEDDINGS, _PART, "p")
+    return update(EMBEDDINGS).where(*same).values(signature=_signature())

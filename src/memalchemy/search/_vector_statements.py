@@ -27,7 +27,15 @@ from sqlalchemy.types import NULLTYPE
 from memalchemy.contracts import Metric
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
-from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, is_listed, live_item
+from memalchemy.search.scope import (
+    EMBEDDINGS,
+    ITEMS,
+    STORED,
+    in_scope,
+    is_listed,
+    live_item,
+    same_item,
+)
 from memalchemy.statements import NAMELESS, IntegerRange, Program, statement
 
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -155,30 +163,39 @@ def live_items(dialect: Dialect) -> Executable | None:
     )
 
 
-@statement(as_stored=(False, True))
-def vectors_of_items(dialect: Dialect, as_stored: bool) -> Executable:
+@statement(as_stored=(False, True), signed=(False, True))
+def vectors_of_items(dialect: Dialect, as_stored: bool, signed: bool) -> Executable:
     """The vectors of the items that ``p_keys`` lists, of one tenant and of every model.
 
-    With *as_stored* a vector is what the driver returns; see `stored_vector_bytes`.
+    With *as_stored* a vector is what the driver returns; see `stored_vector_bytes`. With *signed*
+    it comes with what `check_vectors` needs.
     """
     columns: list[Any] = [
         EMBEDDINGS.c[name] for name in ("namespace", "key", "field", "model", "part")
     ]
-    vector = _as_stored(EMBEDDINGS, "vector") if as_stored else [EMBEDDINGS.c.vector]
+    columns += _as_stored(EMBEDDINGS, "vector") if as_stored else [EMBEDDINGS.c.vector]
+    source: Any = EMBEDDINGS
+    if signed:
+        columns += [EMBEDDINGS.c.dimensions, _vector_signature(), ITEMS.c.version]
+        source = EMBEDDINGS.join(ITEMS, same_item(ITEMS, EMBEDDINGS))
     tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
-    return select(*columns, *vector).where(tenant, is_listed(dialect, EMBEDDINGS))
+    listed = is_listed(dialect, EMBEDDINGS)
+    return select(*columns).select_from(source).where(tenant, listed)
 
 
 # --- Vectors compared by the database -------------------------------------------------------------
 
 
-@statement(metric=METRICS, below=(False, True), among=(False, True))
-def rank_all(dialect: Dialect, metric: str, below: bool, among: bool) -> Executable | None:
+@statement(metric=METRICS, below=(False, True), among=(False, True), signed=(False, True))
+def rank_all(
+    dialect: Dialect, metric: str, below: bool, among: bool, signed: bool
+) -> Executable | None:
     """The nearest vectors of a scope, each of which is compared, with the columns of their items.
 
     ``alive`` is 1 if the item has not expired. ``value`` is NULL if it is longer than ``p_longest``
     bytes: most rows may be other parts of an item that is found already, or more than are wanted.
-    With *among* only the items that ``p_keys`` lists are compared.
+    With *among* only the items that ``p_keys`` lists are compared. With *signed* a row has what
+    `check_vectors` needs.
     """
     if not dialect.vectors.computes_distances or (
         among and dialect.statements.max_list_bytes is not None
@@ -187,11 +204,11 @@ def rank_all(dialect: Dialect, metric: str, below: bool, among: bool) -> Executa
     scope = and_(in_scope(EMBEDDINGS, below), of_kind())
     if among:
         scope = and_(scope, is_listed(dialect, EMBEDDINGS))
-    return _rank(dialect, metric, scope, _integer("p_limit"))
+    return _rank(dialect, metric, scope, _integer("p_limit"), signed)
 
 
-@statement(metric=METRICS, below=(False, True))
-def rank_few(dialect: Dialect, metric: str, below: bool) -> Executable | None:
+@statement(metric=METRICS, below=(False, True), signed=(False, True))
+def rank_few(dialect: Dialect, metric: str, below: bool, signed: bool) -> Executable | None:
     """`rank_all` for a scope of few vectors, where planning takes longer than comparing.
 
     Its plan is generic, and uses the index of the scope.
@@ -204,7 +221,7 @@ def rank_few(dialect: Dialect, metric: str, below: bool) -> Executable | None:
     dimensions = EMBEDDINGS.c.dimensions == _bound("p_dimensions", EMBEDDINGS.c.dimensions)
     condition = and_(scope, _equals("p_model", EMBEDDINGS.c.model), dimensions)
     limit = dialect.statements.hide_from_planner(_integer("p_limit"))
-    return _rank(dialect, metric, _unforeseen(dialect, condition), limit)
+    return _rank(dialect, metric, _unforeseen(dialect, condition), limit, signed)
 
 
 def _equals(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -217,11 +234,15 @@ def _equals(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
 
 
 def _rank(
-    dialect: Dialect, metric: str, scope: ColumnElement[bool], limit: ColumnElement[int]
+    dialect: Dialect,
+    metric: str,
+    scope: ColumnElement[bool],
+    limit: ColumnElement[int],
+    signed: bool,
 ) -> Executable:
     distance = dialect.vectors.distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
     part = [EMBEDDINGS.c[name] for name in PART]
-    query = select(*part, distance).where(scope)
+    query = select(*part, distance, *(_signed_vector() if signed else ())).where(scope)
     return _with_items(dialect, query.order_by(distance, *part).limit(limit))
 
 
@@ -237,8 +258,10 @@ def _unforeseen(dialect: Dialect, condition: ColumnElement[bool]) -> ColumnEleme
     return made
 
 
-@statement(metric=METRICS, below=(False, True), dimensions=INDEXED_DIMENSIONS)
-def rank_by_index(dialect: Dialect, metric: str, below: bool, dimensions: int) -> Executable | None:
+@statement(metric=METRICS, below=(False, True), dimensions=INDEXED_DIMENSIONS, signed=(False, True))
+def rank_by_index(
+    dialect: Dialect, metric: str, below: bool, dimensions: int, signed: bool
+) -> Executable | None:
     """The approximately nearest vectors of a scope by an index, with their exact distances."""
     vector = EMBEDDINGS.c.vector
     about = dialect.vectors.index_distance(vector, "p_vector", metric, dimensions)
@@ -247,7 +270,12 @@ def rank_by_index(dialect: Dialect, metric: str, below: bool, dimensions: int) -
     rough = about.label("rough")
     true = dialect.vectors.distance(vector, "p_vector", metric).label("distance")
     query = (
-        select(*(EMBEDDINGS.c[name] for name in PART), true, rough)
+        select(
+            *(EMBEDDINGS.c[name] for name in PART),
+            true,
+            rough,
+            *(_signed_vector() if signed else ()),
+        )
         .where(in_scope(EMBEDDINGS, below))
         .where(EMBEDDINGS.c.model == _bound("p_model", EMBEDDINGS.c.model))
         # The index is partial, so its condition must be in the text and not in a bind.
@@ -279,8 +307,9 @@ def _with_items(dialect: Dialect, query: Select[Any]) -> Executable:
     near = dialect.statements.materialized(query, "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
     own = [column for column in _item_columns(dialect) if column.key not in PART]
+    found = [column for column in near.c if column.key != "rough"]
     return (
-        select(*(near.c[name] for name in (*PART, "distance")), alive, *own)
+        select(*found, alive, *own)
         .select_from(near)
         .join(
             ITEMS,
@@ -298,6 +327,16 @@ def _item_columns(dialect: Dialect) -> list[ColumnElement[Any]]:
     is_short = dialect.statements.byte_length(ITEMS.c.value) <= _integer("p_longest")
     value = case((is_short, ITEMS.c.value)).label("value")
     return [*(ITEMS.c[name] for name in STORED if name != "value"), value]
+
+
+def _vector_signature() -> ColumnElement[Any]:
+    return EMBEDDINGS.c.signature.label("vector_signature")
+
+
+def _signed_vector() -> list[Any]:
+    """Return what `check_vectors` needs, beside the part and the version of its item."""
+    kind = [EMBEDDINGS.c.model, EMBEDDINGS.c.dimensions]
+    return [*kind, *_as_stored(EMBEDDINGS, "vector"), _vector_signature()]
 
 
 def _as_stored(table: Table, *names: str) -> list[Any]:

@@ -21,6 +21,7 @@ from memalchemy.search._vector_cache import Floats, to_matrix
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.hybrid import Ranked
 from memalchemy.search.scope import Place, key_lists
+from memalchemy.search.signed_hits import check_vectors
 
 MAX_DIVERSE = 1000
 """Hits that are chosen by MMR; further ones follow by their scores."""
@@ -73,14 +74,15 @@ async def _stored_vectors(
     event: Event | None,
 ) -> dict[Place, list[Any]]:
     """Return the vectors of each item as the driver returns them."""
-    statement = vectors_of_items(db.dialect, as_stored=True)
+    statement = vectors_of_items(db.dialect, as_stored=True, signed=db.signing.signs)
     vectors: dict[Place, list[Any]] = {}
     for keys in key_lists(db.dialect, places):
         binds = {"k_tenant": db.tenant} | keys
         rows = await run_query(db, statement, binds, connection, event=event, replica_ok=True)
+        rows = [row for row in rows if row.model == model]
+        check_vectors(db.tenant, rows, db.signing)
         for row in rows:
-            if row.model == model:
-                vectors.setdefault((row.namespace, row.key), []).append(row.vector)
+            vectors.setdefault((row.namespace, row.key), []).append(row.vector)
     return vectors
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, not_, or_, select, tuple_
 
+from memalchemy.codec.signed_rows import ITEM_WORDS
 from memalchemy.dialects import MAX_LISTED, Dialect
 from memalchemy.keys import encode_id
 from memalchemy.schema import EmbeddingRow, StoreItemRow
@@ -27,6 +28,7 @@ STORED = (
     "updated_at",
     "expires_at",
     "lifetime",
+    "signature",
     "value",
 )
 """Columns of which an item consists."""
@@ -79,9 +81,9 @@ def scope_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:
     return binds
 
 
-def stored() -> list[ColumnElement[Any]]:
-    """Return the columns of which an item consists."""
-    return [ITEMS.c[name] for name in STORED]
+def stored(*, words: bool = False) -> list[ColumnElement[Any]]:
+    """Return the columns of which an item consists, with those of its *words* if they are read."""
+    return [ITEMS.c[name] for name in (*STORED, *(ITEM_WORDS if words else ()))]
 
 
 def of_item(table: Any) -> ColumnElement[bool]:

@@ -45,10 +45,11 @@ from sqlalchemy import (
     tuple_,
 )
 
+from memalchemy.codec.signed_rows import ITEM_WORDS
 from memalchemy.dialects import Dialect, namespace_binds
 from memalchemy.log.entries import is_entry
 from memalchemy.log.tables import CHECKPOINT_ROW, CHECKPOINTS, DELTAS, THREADS, live, same_log
-from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal
+from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, stored
 from memalchemy.statements import Answer, Program, statement
 
 CANDIDATES = 500
@@ -81,18 +82,25 @@ _ITEM = ("namespace", "key")
 _ITEM_ORDER = (*_ITEM, "updated_at", "expires_at")
 
 
-@statement(below=(False, True), weighed=(False, True), one=(False, True))
-def search_items(dialect: Dialect, below: bool, weighed: bool, one: bool) -> Executable:
+@statement(below=(False, True), weighed=(False, True), one=(False, True), words=(False, True))
+def search_items(
+    dialect: Dialect, below: bool, weighed: bool, one: bool, words: bool
+) -> Executable | None:
     """``namespace, key`` of items that hold a term, and ``score``, their share of the query.
 
     They are ordered by share, then by newest. With *weighed* a row also has the ``opening`` of its
     search text, and the whole item as `stored` has it if there are at most `FULL_ROWS` rows;
-    otherwise those columns are NULL. *one* is for queries of one term. Binds ``terms``,
-    ``p_terms`` (their number), `scope_binds`, `Dialect.item_scope`, ``p_limit``, ``p_offset``.
+    otherwise those columns are NULL. A whole item has its *words*, if they are wanted. *one* is for
+    queries of one term. Binds ``terms``, ``p_terms`` (their number), `scope_binds`,
+    `Dialect.item_scope`, ``p_limit``, ``p_offset``.
     """
+    if words and not weighed:
+        return None
+    whole = (*STORED, *(ITEM_WORDS if words else ()))
     # Without grouping a row can be carried along; otherwise it is read again.
     is_carried = one and weighed and dialect.statements.rowid(ITEMS) is None
-    hits = dialect.text.item_hits(below, (*STORED, "search_text") if is_carried else _ITEM_ORDER)
+    carried = dict.fromkeys((*whole, "search_text"))
+    hits = dialect.text.item_hits(below, tuple(carried) if is_carried else _ITEM_ORDER)
     found, asked = _ranked(hits, [column.name for column in hits.c if column.name != "term"], one)
     best = dialect.statements.materialized(_best_items(dialect, found, below), "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
@@ -102,7 +110,7 @@ def search_items(dialect: Dialect, below: bool, weighed: bool, one: bool) -> Exe
         rows = best if is_carried else ITEMS
         query = query.add_columns(
             _opening(rows.c.search_text),
-            *(_if_few(few, rows.c[name]) for name in STORED if name not in _ITEM),
+            *(_if_few(few, rows.c[name]) for name in whole if name not in _ITEM),
         ).select_from(best)
         if not is_carried:
             query = query.join(ITEMS, _is_item(dialect, best))
@@ -151,10 +159,11 @@ def narrowed_items(dialect: Dialect, below: bool) -> Executable:
     return select(*columns).limit(bindparam("p_limit"))
 
 
-@statement(below=(False, True))
-def newest_narrowed(dialect: Dialect, below: bool) -> Executable:
+@statement(below=(False, True), words=(False, True))
+def newest_narrowed(dialect: Dialect, below: bool, words: bool) -> Executable:
     """Select the newest ``p_limit`` of the items that may pass a filter, whole; none if too many.
 
+    With *words* a whole item has its words, too.
     Too many are more than ``p_most``; ``p_beyond`` is one more. Each row has their ``number``. At
     least one row comes back: the columns of an item are NULL in it if there is none.
     """
@@ -174,7 +183,7 @@ def newest_narrowed(dialect: Dialect, below: bool) -> Executable:
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     same = and_(tenant, *(ITEMS.c[name] == page.c[name] for name in _ITEM), live_item())
     return (
-        select(few.c.number, *(ITEMS.c[name] for name in STORED))
+        select(few.c.number, *stored(words=words))
         .select_from(few.outerjoin(page, are_few).outerjoin(ITEMS, same))
         .order_by(*(page.c[name].desc() for name in ("updated_at", *_ITEM)))
         .add_cte(found, few, page, nest_here=True)
@@ -620,6 +629,12 @@ def bm25_weights(terms: Sequence[Sequence[str]], texts: Sequence[str | None]) ->
         weight or least / (1 + damping) / 2
         for weight, damping in zip(weights, dampings, strict=True)
     ]
+
+
+def holds_term(text: str | None, terms: Sequence[Sequence[str]]) -> bool:
+    """Return whether a search text holds one of *terms*."""
+    lowered = _lowered(f" {text or ''} ")
+    return any(next(_places(lowered, term), None) is not None for term in terms)
 
 
 def _lowered(text: str) -> str:

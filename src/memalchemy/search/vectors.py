@@ -16,13 +16,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from memalchemy._cache import BoundedCache
+from memalchemy.column_types import stored_vector_bytes
 from memalchemy.contracts import MAX_LIMIT, Metric, SearchPlan
 from memalchemy.database import (
     READ,
@@ -56,6 +57,7 @@ from memalchemy.search._vector_statements import (
 )
 from memalchemy.search.cache_versions import count_change
 from memalchemy.search.scope import key_lists, scope_binds
+from memalchemy.search.signed_hits import check_vectors
 from memalchemy.statements import Program
 
 __all__ = [
@@ -437,6 +439,7 @@ class DatabaseRanking:
             self._take(rows)
             self._is_all = len(rows) < self._limit
         page, self._ready = self._ready[:count], self._ready[count:]
+        check_vectors(self._query.tenant, page, self._session.db.signing)
         self._returned |= {(row.namespace, row.key) for row in page}
         self.exhausted = len(page) < count
         return [self._neighbour(row) for row in page]
@@ -524,12 +527,12 @@ class DatabaseRanking:
         if candidates is not None:
             (listed,) = key_lists(d, candidates, most=len(candidates))
             binds |= listed
+        named = {"metric": query.metric, "below": query.below}
+        signed = self._session.db.signing.signs
         if self._few and candidates is None and d.statements.has_custom_plans:
-            statement = rank_few(d, metric=query.metric, below=query.below)
+            statement = rank_few(d, **named, signed=signed)
         else:
-            statement = rank_all(
-                d, metric=query.metric, below=query.below, among=candidates is not None
-            )
+            statement = rank_all(d, **named, among=candidates is not None, signed=signed)
         return (yield statement, self._binds | binds)
 
     def _search_index(self) -> Program[Sequence[Any] | None]:
@@ -543,7 +546,11 @@ class DatabaseRanking:
             before = dict(rows[0]._mapping)
         yield only_by_vector_index(d), self._settings
         statement = rank_by_index(
-            d, metric=query.metric, below=query.below, dimensions=query.dimensions
+            d,
+            metric=query.metric,
+            below=query.below,
+            dimensions=query.dimensions,
+            signed=self._session.db.signing.signs,
         )
         binds = {"p_limit": self._limit, "p_longest": self._max_value}
         found = yield statement, self._binds | binds
@@ -619,6 +626,8 @@ class BruteForceRanking:
                 continue
             seen |= {item for item, _, _ in best}
             alive = yield from self._alive([item for item, _, _ in best])
+            if self._db.signing.signs:
+                best = yield from self._proven([one for one in best if one[0] in alive])
             found += [self._neighbour(one, alive[one[0]]) for one in best if one[0] in alive]
         return found, compared, seen
 
@@ -655,6 +664,41 @@ class BruteForceRanking:
             rows: Sequence[Any] = yield live_items(d), binds | listed | {"p_longest": SHORT_VALUE}
             found |= {(row.namespace, encode_id(row.key)): row for row in rows}
         return found
+
+    def _proven(self, best: list[Found]) -> Program[list[Found]]:
+        """Read the vectors of hits once more, and hold them to their signatures.
+
+        A hit has the distance of the vector that its signature proves, whatever was compared. One
+        whose vector is gone is left out.
+
+        Raises:
+            Corrupt, NotSigned, KeyMissing: a vector is not what was signed at its place.
+        """
+        d, query = self._db.dialect, self._query
+        statement = vectors_of_items(d, as_stored=True, signed=True)
+        wanted = {(*item, *part) for item, part, _ in best}
+        rows: dict[Part, Any] = {}
+        for listed in d.statements.list_batches("p_keys", [item for item, _, _ in best]):
+            for row in (yield statement, {"k_tenant": query.tenant} | listed):
+                part = row.namespace, encode_id(row.key), encode_id(row.field), row.part
+                kind = row.model, row.dimensions
+                if kind == (query.model, query.dimensions) and part in wanted:
+                    rows[part] = row
+        check_vectors(query.tenant, rows.values(), self._db.signing)
+        there = [one for one in best if (*one[0], *one[1]) in rows]
+        if not there:
+            return []
+        stored = [stored_vector_bytes(rows[(*item, *part)].vector) for item, part, _ in there]
+        vectors = to_matrix(stored, query.dimensions, unit=query.metric == "cosine")
+        proven = distances(vectors, query.vector, query.metric).tolist()
+        moved = [
+            abs(true - compared) > MARGIN * max(1.0, abs(compared))
+            for true, (_, _, compared) in zip(proven, there, strict=True)
+        ]
+        if not any(moved):
+            return there
+        changed = [(*one[:2], true) for one, true in zip(there, proven, strict=True)]
+        return sorted(changed, key=itemgetter(2))
 
     def _neighbour(self, found: Found, row: Any) -> Neighbour:
         _, (field_, part), distance = found

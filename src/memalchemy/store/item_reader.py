@@ -25,7 +25,7 @@ from memalchemy.filters import Filter
 from memalchemy.keys import encode_id, encode_namespace
 from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.search.scope import Place, key_lists, scope_binds
-from memalchemy.search.text import narrowed_items, newest_narrowed
+from memalchemy.search.text import holds_term, narrowed_items, newest_narrowed
 from memalchemy.statements import Program
 from memalchemy.store import read
 
@@ -94,9 +94,9 @@ class ItemReader:
             size = max(limit, LEAST_READ)
             number, rows = await self._read_newest_narrowed(PAGE, size)
             if number is not None and number <= PAGE:
-                async with aclosing(self.decoder.decode(rows)) as batches:
-                    async for some in batches:
-                        for _, item in some:
+                async with aclosing(self.decoder.decode(rows, by_words=True)) as batches:
+                    async for found in batches:
+                        for _, item in found:
                             yield item
                 if number <= size:
                     return
@@ -109,8 +109,8 @@ class ItemReader:
             async with aclosing(self._pages(order, last, limit)) as pages:
                 async for is_first, rows in pages:
                     async with aclosing(self.decoder.decode(rows)) as batches:
-                        async for some in batches:
-                            for _, item in some:
+                        async for found in batches:
+                            for _, item in found:
                                 yield item
                     if is_first:
                         last = Mark(rows[-1].updated_at, rows[-1].namespace, rows[-1].key)
@@ -121,7 +121,8 @@ class ItemReader:
             places = _in_order(narrowed, order, last)
             size = max(limit, LEAST_READ)
             for start in range(0, len(places), size):
-                for item in (await self.read_at(places[start : start + size])).values():
+                some = places[start : start + size]
+                for item in (await self.read_at(some, by_words=True)).values():
                     yield item
 
     async def _pages(
@@ -149,24 +150,36 @@ class ItemReader:
                 is_first = False
 
     async def read_at(
-        self, places: Sequence[Place], known: Sequence[Any] = ()
+        self,
+        places: Sequence[Place],
+        known: Sequence[Any] = (),
+        *,
+        by_words: bool = False,
+        terms: Sequence[Sequence[str]] | None = None,
     ) -> dict[Place, StoreItem]:
         """Return the items at *places* that exist and pass the filter, in the order of *places*.
 
-        *known* are rows that need not be read again.
+        *known* are rows that need not be read again. With *by_words* an index of their words has
+        found them, and their signatures have to prove these. An item for which they prove none of
+        *terms* is left out: the index was edited, or the item was written meanwhile.
         """
         rows = {(row.namespace, row.key): row for row in known}
         missing = [place for place in places if place not in rows]
-        statement = read.read_items(self.db.dialect)
+        by_words = by_words and self.db.signing.signs
+        statement = read.read_items(self.db.dialect, words=by_words)
         for listed in key_lists(self.db.dialect, missing):
             binds = {"k_tenant": self.db.tenant} | listed
             for row in await self.run_query(statement, binds):
                 rows[row.namespace, row.key] = row
         there = [rows[place] for place in places if place in rows]
         found: dict[Place, StoreItem] = {}
-        async with aclosing(self.decoder.decode(there)) as batches:
+        async with aclosing(self.decoder.decode(there, by_words=by_words)) as batches:
             async for some in batches:
-                found |= {(row.namespace, row.key): item for row, item in some}
+                found |= {
+                    (row.namespace, row.key): item
+                    for row, item in some
+                    if not by_words or terms is None or holds_term(row.search_text, terms)
+                }
         return found
 
     async def run_query(self, statement: Any, binds: dict[str, Any]) -> Any:
@@ -197,7 +210,8 @@ class ItemReader:
         binds = scope_binds(self.db.tenant, self.path, self.below)
         binds |= d.text.item_scope_binds(self.db.tenant, self.path, self.below, fields)
         binds |= {"p_most": most, "p_beyond": most + 1, "p_limit": limit}
-        rows = await self.run_query(newest_narrowed(d, below=self.below), binds)
+        statement = newest_narrowed(d, below=self.below, words=self.db.signing.signs)
+        rows = await self.run_query(statement, binds)
         return rows[0].number, [row for row in rows if row.key is not None]
 
     @property
@@ -304,27 +318,31 @@ class ItemDecoder:
         self.wanted: Filter | None = wanted
         self.size: int = 0
 
-    async def decode(self, rows: Sequence[Any]) -> AsyncGenerator[RowsWithItems]:
-        """Yield the items of *rows*, in their order, in batches."""
+    async def decode(
+        self, rows: Sequence[Any], *, by_words: bool = False
+    ) -> AsyncGenerator[RowsWithItems]:
+        """Yield the items of *rows*, in their order, in batches.
+
+        With *by_words* the rows have the words that they were found by, and are held to them.
+        """
         tests = 0 if self.wanted is None else self.wanted.conditions
         for some, size in _batches(rows):
             weight = size + TEST_BYTES * tests * len(some)
-            yield await off_loop(weight, partial(self._decode_batch, some, size))
+            yield await off_loop(weight, partial(self._decode_batch, some, size, by_words))
 
-    def _decode_batch(self, rows: Sequence[Any], size: int) -> RowsWithItems:
+    def _decode_batch(self, rows: Sequence[Any], size: int, by_words: bool) -> RowsWithItems:
         if self.keyring.encrypts:  # a value's size is not known before it is decrypted
-            return [found for row in rows for found in self._decode_encrypted(row)]
+            return [found for row in rows for found in self._decode_encrypted(row, by_words)]
         if self.wanted is None:
             self._count_size(size)
-            return list(zip(rows, read.to_items(self.tenant, rows, self.keyring), strict=True))
-        return [
-            (row, item)
-            for row, item in zip(rows, read.to_items(self.tenant, rows, self.keyring), strict=True)
-            if self._matches(item, _size(row))
-        ]
+        items = read.to_items(self.tenant, rows, self.keyring, words=by_words)
+        found = zip(rows, items, strict=True)
+        if self.wanted is None:
+            return list(found)
+        return [(row, item) for row, item in found if self._matches(item, _size(row))]
 
-    def _decode_encrypted(self, row: Any) -> RowsWithItems:
-        sealed = read.decrypt_row(self.tenant, row, self.keyring)
+    def _decode_encrypted(self, row: Any, by_words: bool) -> RowsWithItems:
+        sealed = read.decrypt_row(self.tenant, row, self.keyring, words=by_words)
         size = decompressed_size(sealed.payload)
         if self.wanted is None:
             self._count_size(size)

@@ -76,7 +76,13 @@ class ItemSearch:
         binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_terms())
         ranking, weighed = BM25Ranking(terms), True
         while True:
-            search = search_items(d, below=items.below, weighed=weighed, one=len(terms) == 1)
+            search = search_items(
+                d,
+                below=items.below,
+                weighed=weighed,
+                one=len(terms) == 1,
+                words=weighed and db.signing.signs,
+            )
             rows = await items.run_query(search, binds)
             size = sum(len(row.opening or "") for row in rows) if weighed else 0
             ranked = await off_loop(size, partial(ranking.rank, rows))
@@ -89,7 +95,7 @@ class ItemSearch:
                 at += len(page)
                 scores = {(row.namespace, row.key): score for score, row in page}
                 known = [row for _, row in page] if whole else []
-                found = await items.read_at(list(scores), known)
+                found = await items.read_at(list(scores), known, by_words=True, terms=terms)
                 yield [Ranked(item, scores[place]) for place, item in found.items()]
             if len(rows) < binds["p_limit"]:
                 return

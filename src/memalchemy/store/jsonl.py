@@ -26,6 +26,7 @@ from memalchemy.errors import Conflict, NotSerialisable, TooLarge
 from memalchemy.events import operation
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.search.scope import Place, key_lists
+from memalchemy.search.signed_hits import check_vectors
 from memalchemy.search.vectors import check_vector, vectors_of_items
 from memalchemy.statements import Program
 from memalchemy.store import read, write
@@ -285,7 +286,7 @@ async def _write_batch(
     def program() -> Program[ImportedBatch]:
         there = {}
         for listed in key_lists(d, keys):
-            for row in (yield read.read_items(d), binds | listed):
+            for row in (yield read.read_items(d, words=False), binds | listed):
                 there[row.namespace, row.key] = row
         outcome, chosen = _decide(good, there, on_conflict, db)
         # In one order in every process: two that want the same rows do not block each other.
@@ -351,15 +352,17 @@ def _is_same_item(line: _Line, before: Any, db: Database) -> bool:
 
 async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[dict[str, Any]]]:
     places = [(encode_namespace(item.namespace), item.key) for item in page]
+    statement = vectors_of_items(db.dialect, as_stored=False, signed=db.signing.signs)
 
     def program() -> Program[list[Any]]:
         rows: list[Any] = []
         for listed in key_lists(db.dialect, places):
             binds = {"k_tenant": db.tenant} | listed
-            rows += yield vectors_of_items(db.dialect, as_stored=False), binds
+            rows += yield statement, binds
         return rows
 
     rows = await db.run(program, READ)
+    check_vectors(db.tenant, rows, db.signing)
     found: dict[Place, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: (row.field, row.model, row.part)):
         place = {"field": row.field, "model": row.model, "part": row.part}

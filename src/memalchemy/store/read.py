@@ -13,7 +13,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    literal_column,
     not_,
     or_,
     select,
@@ -24,7 +23,7 @@ from memalchemy.codec.payloads import decode_payload, decode_payloads
 from memalchemy.codec.places import item_place
 from memalchemy.contracts import StoreItem
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
+from memalchemy.errors import Corrupt
 from memalchemy.keys import decode_namespace
 from memalchemy.search.scope import (
     EMBEDDINGS,
@@ -33,8 +32,10 @@ from memalchemy.search.scope import (
     is_listed,
     live_item,
     of_item,
+    same_item,
     stored,
 )
+from memalchemy.search.signed_hits import check_items, errors_about_item
 from memalchemy.statements import statement
 
 ORDERS = ("newest", "key")
@@ -45,8 +46,14 @@ def to_item(tenant: str, row: Any, keyring: Keyring) -> StoreItem:
     return _with_value(row, decode_value(tenant, row, keyring))
 
 
-def to_items(tenant: str, rows: Sequence[Any], keyring: Keyring) -> list[StoreItem]:
-    """Return rows as items, decoded all at once where nothing is encrypted."""
+def to_items(
+    tenant: str, rows: Sequence[Any], keyring: Keyring, *, words: bool = False
+) -> list[StoreItem]:
+    """Return rows as items, decoded all at once where nothing is encrypted.
+
+    With *words* they were found by them: rows are held to what is signed of those, too.
+    """
+    check_items(tenant, rows, keyring.signing, words=words)
     if not keyring.encrypts:
         payloads = [bytes(row.value) for row in rows]
         try:
@@ -56,7 +63,7 @@ def to_items(tenant: str, rows: Sequence[Any], keyring: Keyring) -> list[StoreIt
             return list(map(_with_value, rows, values))
         except Corrupt:
             pass  # which of them it is, and what is wrong with it, is found one by one
-    return [to_item(tenant, row, keyring) for row in rows]
+    return [_with_value(row, _decode(row, _decrypt(tenant, row, keyring))) for row in rows]
 
 
 def _with_value(row: Any, value: Any) -> StoreItem:
@@ -77,13 +84,19 @@ def decode_value(tenant: str, row: Any, keyring: Keyring) -> Any:
     return _decode(row, decrypt_row(tenant, row, keyring))
 
 
-def decrypt_row(tenant: str, row: Any, keyring: Keyring) -> StoredPayload:
-    """Decrypt the payload of a row; an error names the item."""
-    try:
+def decrypt_row(tenant: str, row: Any, keyring: Keyring, *, words: bool = False) -> StoredPayload:
+    """Hold a row to its signature, as `check_items`, and decrypt its payload.
+
+    An error names the item.
+    """
+    check_items(tenant, (row,), keyring.signing, words=words)
+    return _decrypt(tenant, row, keyring)
+
+
+def _decrypt(tenant: str, row: Any, keyring: Keyring) -> StoredPayload:
+    with errors_about_item(row):
         place = item_place(tenant, row.namespace, row.key, row.version)
         return keyring.decrypt(row.codec, row.checksum, bytes(row.value), place)
-    except (Corrupt, KeyMissing, NotEncrypted) as error:
-        raise about(error, f"the item {row.key!r} in {row.namespace}") from error
 
 
 def decode_item(row: Any, payload: StoredPayload) -> StoreItem:
@@ -92,10 +105,8 @@ def decode_item(row: Any, payload: StoredPayload) -> StoreItem:
 
 
 def _decode(row: Any, payload: StoredPayload) -> Any:
-    try:
+    with errors_about_item(row):
         return decode_payload(payload.payload, payload.checksum, payload.codec)
-    except Corrupt as error:
-        raise about(error, f"the item {row.key!r} in {row.namespace}") from error
 
 
 @statement()
@@ -110,11 +121,11 @@ def has_item(dialect: Dialect) -> Executable:
     return select(ITEMS.c.version).where(of_item(ITEMS), live_item())
 
 
-@statement()
-def read_items(dialect: Dialect) -> Executable:
-    """Select the items of a tenant that ``p_keys`` lists."""
+@statement(words=(False, True))
+def read_items(dialect: Dialect, words: bool) -> Executable:
+    """Select the items of a tenant that ``p_keys`` lists; with *words* those that they have."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return select(*stored()).where(tenant, is_listed(dialect, ITEMS), live_item())
+    return select(*stored(words=words)).where(tenant, is_listed(dialect, ITEMS), live_item())
 
 
 @statement()
@@ -206,11 +217,18 @@ def list_paths(dialect: Dialect) -> Executable:
 
 @statement()
 def read_vector(dialect: Dialect) -> Executable:
-    """Select one vector of an item."""
+    """Select one vector of an item, with what `check_vectors` needs."""
     names = ("field", "model", "part")
     same = [EMBEDDINGS.c[name] == _bind(name, EMBEDDINGS.c[name]) for name in names]
-    alive = select(literal_column("1")).where(of_item(ITEMS), live_item()).exists()
-    return select(EMBEDDINGS.c.vector).where(of_item(EMBEDDINGS), *same, alive)
+    return (
+        select(
+            *(EMBEDDINGS.c[name] for name in ("namespace", "key", *names, "dimensions", "vector")),
+            EMBEDDINGS.c.signature.label("vector_signature"),
+            ITEMS.c.version,
+        )
+        .join(ITEMS, same_item(ITEMS, EMBEDDINGS))
+        .where(of_item(EMBEDDINGS), *same, live_item())
+    )
 
 
 @statement(below=(False, True))

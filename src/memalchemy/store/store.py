@@ -57,6 +57,7 @@ from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction
 from memalchemy.search.scope import INTERNAL_RANGE, Place, key_lists, scope_binds
+from memalchemy.search.signed_hits import check_vectors
 from memalchemy.search.vectors import METRICS, Metric, check_vector
 from memalchemy.statements import Program
 from memalchemy.store import read, write
@@ -551,7 +552,7 @@ class Store:
         wanted = self._places(keys)
         found: dict[Name, StoreItem] = {}
         ending: list[Any] = []
-        statement = read.read_items(self.db.dialect)
+        statement = read.read_items(self.db.dialect, words=False)
         with operation("store.get", tenant=self.db.tenant) as event:
             for listed in key_lists(self.db.dialect, wanted):
                 binds = {"k_tenant": self.db.tenant} | listed
@@ -600,6 +601,7 @@ class Store:
         statement = read.read_vector(self.db.dialect)
         with operation("store.get", **self._about(namespace)) as event:
             rows = await self._rows(statement, binds, connection, event)
+            check_vectors(self.db.tenant, rows, self.db.signing)
         return [float(number) for number in rows[0].vector] if rows else None
 
     async def refresh(
@@ -632,18 +634,18 @@ class Store:
         first.
         """
         wanted, name = self._places(keys), self._settings.model_of(model)
-        d = self.db.dialect
+        d, signing = self.db.dialect, self.db.signing
+        statement = vectors_of_items(d, as_stored=False, signed=signing.signs)
         found: dict[Name, list[float]] = {}
         with operation("store.get", tenant=self.db.tenant) as event:
             for listed in key_lists(d, wanted):
                 binds = {"k_tenant": self.db.tenant} | listed
-                rows = await self._rows(
-                    vectors_of_items(d, as_stored=False), binds, connection, event
-                )
-                for row in rows:
-                    if row.model == name and not row.part and row.field == "":
-                        place = wanted[row.namespace, row.key]
-                        found[place] = [float(number) for number in row.vector]
+                rows = await self._rows(statement, binds, connection, event)
+                whole = [r for r in rows if r.model == name and not r.part and r.field == ""]
+                check_vectors(self.db.tenant, whole, signing)
+                for row in whole:
+                    place = wanted[row.namespace, row.key]
+                    found[place] = [float(number) for number in row.vector]
         return found
 
     async def hold(self, keys: Iterable[tuple[Namespace, str]], connection: HostConnection) -> int:

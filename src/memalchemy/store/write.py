@@ -24,6 +24,7 @@ from sqlalchemy import (
     insert,
     literal_column,
     not_,
+    null,
     select,
     update,
 )
@@ -33,6 +34,7 @@ from memalchemy.contracts import UNSET, StoreItem, Unset, check_position
 from memalchemy.dialects import LOCKS, Dialect
 from memalchemy.errors import Conflict, UniqueViolation
 from memalchemy.keys import encode_id
+from memalchemy.log.tables import signature_bind
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.search.cache_versions import count_change, erase_counters, erased_binds
 from memalchemy.search.scope import (
@@ -55,7 +57,7 @@ _ITEM_COLUMNS = (
 )  # fmt: skip
 _SHARED_COLUMNS = ("tenant", "codec", "updated_at")
 """The columns that are the same in all items of a batch."""
-_VECTOR_COLUMNS = ("dimensions", "change", "vector")
+_VECTOR_COLUMNS = ("dimensions", "change", "signature", "vector")
 EXPECTED = ("any", "none", "version", "item")
 """The state in which an item must be before a put.
 
@@ -85,6 +87,8 @@ class VectorRow(NamedTuple):
 
 
 def _bind(name: str) -> Any:
+    if name == "signature":
+        return signature_bind(ITEMS)["signature"]
     prefix = "k" if name in ITEM_KEY else "p"
     return bindparam(f"{prefix}_{name}", type_=ITEMS.c[name].type)
 
@@ -92,7 +96,7 @@ def _bind(name: str) -> Any:
 def _update_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
     """Return the columns that a put changes in an existing item; an expired one starts anew."""
     live = live_item()
-    return {name: given(name) for name in _ITEM_COLUMNS} | {
+    return {name: given(name) for name in (*_ITEM_COLUMNS, "signature")} | {
         "version": case((live, ITEMS.c.version + 1), else_=literal_column("1")),
         "created_at": case((live, ITEMS.c.created_at), else_=given("updated_at")),
     }
@@ -100,7 +104,7 @@ def _update_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
 
 def _insert_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
     """Return the columns of a new item."""
-    return {name: given(name) for name in (*ITEM_KEY, *_ITEM_COLUMNS)} | {
+    return {name: given(name) for name in (*ITEM_KEY, *_ITEM_COLUMNS, "signature")} | {
         "version": literal_column("1", Integer),
         "created_at": given("updated_at"),
     }
@@ -195,28 +199,30 @@ def delete_other_vectors(dialect: Dialect) -> Executable | None:
 
 @statement()
 def lock_item(dialect: Dialect) -> Executable:
-    """Lock an item, and return its version.
+    """Lock an item, and return its version and the time of its creation.
 
     Where `put_item_without_vectors` is used it is written as it is, for that statement to notice.
     """
     here = and_(of_item(ITEMS), live_item())
+    columns = [ITEMS.c.version, ITEMS.c.created_at]
     if dialect.single_statement_save:
         same = {"version": ITEMS.c.version}
-        locking = update(ITEMS).where(here).values(same).returning(ITEMS.c.version)
+        locking = update(ITEMS).where(here).values(same).returning(*columns)
         return locking.execution_options(**{LOCKS: True})
-    return dialect.statements.lock(ITEMS, here, [ITEMS.c.version])
+    return dialect.statements.lock(ITEMS, here, columns)
 
 
 @statement()
 def lock_items(dialect: Dialect) -> Executable:
     """Lock the live items that ``p_keys`` lists, of one tenant, in one order for everybody.
 
-    Returns ``namespace, key, version``.
+    Returns ``namespace, key, version, created_at``.
     """
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     here = and_(tenant, is_listed(dialect, ITEMS), live_item())
     columns = [ITEMS.c.namespace, ITEMS.c.key]
-    locking = dialect.statements.lock(ITEMS, here, [*columns, ITEMS.c.version])
+    returned = [*columns, ITEMS.c.version, ITEMS.c.created_at]
+    locking = dialect.statements.lock(ITEMS, here, returned)
     return locking.order_by(*columns) if isinstance(locking, Select) else locking
 
 
@@ -237,7 +243,7 @@ def put_vector(dialect: Dialect, native: bool) -> Executable | None:
     values: dict[str, Any] = {
         name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in names
     }
-    values |= {name: _bind(name) for name in ITEM_KEY}
+    values |= {name: _bind(name) for name in ITEM_KEY} | signature_bind(EMBEDDINGS)
     values["vector"] = dialect.vectors.bind("p_vector", native)
     if not dialect.upserts:  # they were dropped before
         return insert(EMBEDDINGS).values(values)
@@ -247,9 +253,17 @@ def put_vector(dialect: Dialect, native: bool) -> Executable | None:
     )
 
 
-def _row_values() -> dict[str, Any]:
-    names = (*ITEM_KEY, *_ITEM_COLUMNS)
+def _row_values(dialect: Dialect) -> dict[str, Any]:
+    names = (*ITEM_KEY, *_ITEM_COLUMNS, *(["signature"] if _has_open_arrays(dialect) else []))
     return {name: ITEMS.c[name].type for name in names if name not in _SHARED_COLUMNS}
+
+
+def _has_open_arrays(dialect: Dialect) -> bool:
+    """Return whether rows that are sent as arrays can be sealed and signed one by one.
+
+    SQLite's travel in one piece, of which no part can be changed any more.
+    """
+    return dialect.statements.has_arrays and not dialect.single_writer
 
 
 @statement(expected=("any", "none"))
@@ -257,8 +271,14 @@ def put_items(dialect: Dialect, expected: str) -> Executable | None:
     """Write items of one tenant and time that are as expected; return their versions by key."""
     if not dialect.statements.has_arrays:
         return None
-    rows = dialect.statements.rows_from_arrays("i", _row_values())
-    new = _insert_values(lambda name: _bind(name) if name in _SHARED_COLUMNS else rows.c[name])
+    rows = dialect.statements.rows_from_arrays("i", _row_values(dialect))
+
+    def given(name: str) -> Any:
+        if name not in rows.c and name not in _SHARED_COLUMNS:
+            return null()
+        return _bind(name) if name in _SHARED_COLUMNS else rows.c[name]
+
+    new = _insert_values(given)
     changed = _update_values(partial(dialect.statements.excluded, ITEMS))
     source = select(*(column.label(name) for name, column in new.items())).select_from(rows)
     conditions = _conditions_on_item(expected)
@@ -371,7 +391,7 @@ def put(
         return None
     if vectors:
         change = yield from _delete_replaced_vectors(dialect, values, vectors, {})
-        yield from _put_vectors(dialect, values, vectors, change, native)
+        yield from _put_vectors(dialect, values, version, vectors, change, native)
     else:
         yield delete_vectors(dialect), _key_of(values)
     return version
@@ -408,20 +428,23 @@ MAX_TRIES = 20
 
 
 def _put_at_version(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
-    """Do as `_put_program`, and bind as ``p_version`` the version that the item will have."""
+    """Do as `_put_program`, and bind the ``p_version`` and ``p_created_at`` it will have."""
     for _ in range(MAX_TRIES):
         rows = yield lock_item(dialect), values
         if not rows:
             if which in ("version", "item"):
                 return None
-            version = yield from _put_program(dialect, dict(values) | {"p_version": 1}, "none")
+            placed = {"p_version": 1, "p_created_at": values["p_updated_at"]}
+            version = yield from _put_program(dialect, dict(values) | placed, "none")
         elif which == "none" or (which != "any" and rows[0].version != values["p_expected"]):
             return None
         else:
             there = int(rows[0].version)
-            placed = dict(values) | {"p_expected": there, "p_version": there + 1}
+            placed = {"p_version": there + 1, "p_created_at": rows[0].created_at}
             version = yield from _put_program(
-                dialect, placed, "item" if which == "item" else "version"
+                dialect,
+                dict(values) | placed | {"p_expected": there},
+                "item" if which == "item" else "version",
             )
         if version is not None or which != "any":
             return version
@@ -451,7 +474,7 @@ def add_vectors(
         change = yield from count_change(
             dialect, item["k_tenant"], item["k_namespace"], item["p_now"]
         )
-    yield from _put_vectors(dialect, item, vectors, change, native)
+    yield from _put_vectors(dialect, item, version, vectors, change, native)
     return version
 
 
@@ -482,8 +505,7 @@ def put_batch(
     versions: dict[Place, int] = {}
     changes: dict[str, int] = {}
     for some in _batches(ordered):
-        # SQLite's rows travel in one piece, of which no part can be sealed any more.
-        if dialect.statements.has_arrays and not (apart and dialect.single_writer):
+        if _has_open_arrays(dialect) or (dialect.statements.has_arrays and not apart):
             putting = _put_arrays_at_versions if apart else _put_as_arrays
             versions |= yield from putting(dialect, [row for row, _ in some], expected)
         else:
@@ -492,9 +514,15 @@ def put_batch(
                 version = yield from one_by_one(dialect, row, expected)
                 if version is not None:
                     versions[place_of(row)] = version
-        if not keep_vectors:
-            written = [one for one in some if place_of(one[0]) in versions]
-            yield from _replace_all(dialect, written, native, changes)
+        written = [one for one in some if place_of(one[0]) in versions]
+        if keep_vectors:
+            # An item that has expired does not exist, so its vectors are those of no value.
+            fresh = [place_of(row) for row, _ in written if versions[place_of(row)] == 1]
+            for listed in key_lists(dialect, fresh, AT_ONCE):
+                tenant = {"k_tenant": some[0][0]["k_tenant"]}
+                yield delete_vectors_of_items(dialect), tenant | listed
+        else:
+            yield from _replace_all(dialect, written, versions, native, changes)
     return versions
 
 
@@ -519,20 +547,25 @@ def _put_as_arrays(
 def _put_arrays_at_versions(
     dialect: Dialect, items: Sequence[Row], expected: str
 ) -> Program[dict[Place, int]]:
-    """Do as `_put_as_arrays`, and bind as ``i_version`` the versions that the items will have."""
+    """Do as `_put_as_arrays`, and bind ``i_version`` and ``i_created_at`` that items will have."""
     written: dict[Place, int] = {}
     left = list(items)
     for _ in range(MAX_TRIES):
-        there: dict[Place, int] = {}
+        there: dict[Place, Any] = {}
         for listed in key_lists(dialect, map(place_of, left)):
             for row in (yield lock_items(dialect), dict(left[0]) | listed):
-                there[row.namespace, row.key] = int(row.version)
+                there[row.namespace, row.key] = row
         known = [row for row in left if place_of(row) in there] if expected == "any" else []
         left = [row for row in left if place_of(row) not in there]
         for rows, condition in (known, "any"), (left, "none"):
             if rows:
                 binds = batch_binds(dialect, rows)
-                binds["i_version"] = [there.get(place_of(row), 0) + 1 for row in rows]
+                before = [there.get(place_of(row)) for row in rows]
+                binds["i_version"] = [1 if one is None else int(one.version) + 1 for one in before]
+                binds["i_created_at"] = [
+                    row["p_updated_at"] if one is None else one.created_at
+                    for row, one in zip(rows, before, strict=True)
+                ]
                 answer: Sequence[Any] = yield put_items(dialect, expected=condition), binds
                 written |= {(path, key): int(version) for path, key, version in answer}
         left = [row for row in left if place_of(row) not in written]
@@ -543,15 +576,19 @@ def _put_arrays_at_versions(
 
 def batch_binds(dialect: Dialect, items: Sequence[Row]) -> dict[str, Any]:
     """Return the binds of `put_items` for items of one tenant and time."""
-    types = _row_values()
+    types = _row_values(dialect)
     spelt = {name: f"{'k' if name in ITEM_KEY else 'p'}_{name}" for name in types}
-    lists = {name: [row[key] for row in items] for name, key in spelt.items()}
+    lists = {name: [row.get(key) for row in items] for name, key in spelt.items()}
     shared = {name: items[0][name] for name in ("k_tenant", "p_codec", "p_updated_at", "p_now")}
     return shared | dialect.statements.array_binds("i", types, lists)
 
 
 def _replace_all(
-    dialect: Dialect, items: Sequence[Written], native: bool, changes: dict[str, int]
+    dialect: Dialect,
+    items: Sequence[Written],
+    versions: Mapping[Place, int],
+    native: bool,
+    changes: dict[str, int],
 ) -> Program[None]:
     """Replace the vectors of items; *changes* has the last change of each namespace so far."""
     bare = [row for row, vectors in items if not vectors]
@@ -561,17 +598,26 @@ def _replace_all(
     for row, vectors in items:
         if vectors:
             change = yield from _delete_replaced_vectors(dialect, row, vectors, changes)
-            written += [_vector_binds(dialect, row, one, change, native) for one in vectors]
+            version = versions[place_of(row)]
+            written += [
+                _vector_binds(dialect, row, version, one, change, native) for one in vectors
+            ]
     if written:
         yield put_vector(dialect, native=native), written
 
 
 def _put_vectors(
-    dialect: Dialect, item: Row, vectors: Sequence[VectorRow], change: int, native: bool
+    dialect: Dialect,
+    item: Row,
+    version: int,
+    vectors: Sequence[VectorRow],
+    change: int,
+    native: bool,
 ) -> Program[None]:
+    statement = put_vector(dialect, native=native)
     # One by one: a list of a few takes SQLite longer.
     for one in vectors:
-        yield put_vector(dialect, native=native), _vector_binds(dialect, item, one, change, native)
+        yield statement, _vector_binds(dialect, item, version, one, change, native)
 
 
 def _delete_replaced_vectors(
@@ -596,13 +642,17 @@ def _key_of(item: Row) -> dict[str, Any]:
 
 
 def _vector_binds(
-    dialect: Dialect, item: Row, one: VectorRow, change: int, native: bool
+    dialect: Dialect, item: Row, version: int, one: VectorRow, change: int, native: bool
 ) -> dict[str, Any]:
+    """Return the binds of `put_vector`; ``p_version`` and ``p_float32`` are for its signature."""
+    raw = to_bytes(one.vector)
     return _key_of(item) | {
+        "p_version": version,
         "p_field": one.field,
         "p_model": one.model,
         "p_part": one.part,
         "p_dimensions": len(one.vector),
         "p_change": change,
-        "p_vector": dialect.vectors.bind_value(to_bytes(one.vector), native),
+        "p_float32": raw,
+        "p_vector": dialect.vectors.bind_value(raw, native),
     }

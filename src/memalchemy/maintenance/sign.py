@@ -49,7 +49,7 @@ from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import THREADS
 from memalchemy.search.cache_versions import COUNTERS
 from memalchemy.search.scope import ITEMS, is_listed
-from memalchemy.statements import Program, after_key, statement
+from memalchemy.statements import Program, after_key, column_bind, statement
 
 PAGE = 100
 MAX_REFUSED = 1_000
@@ -89,7 +89,7 @@ class SigningReport:
     refused: list[RefusedRow] = field(default_factory=list)
     refused_count: int = 0
 
-    def refuse(self, place: str, error: Exception) -> None:
+    def refuse(self, place: str, error: BaseException) -> None:
         """Note that something was not signed."""
         self.refused_count += 1
         if len(self.refused) < MAX_REFUSED:
@@ -199,9 +199,8 @@ class _Run:
         with self._refusing("its head", head.signature):
             sums = keys.check_head(head.signature, head_content(head))
             found = yield from read_signatures(d, log_id)
-            if sums is not None and not self._resigns:
-                if sum_up(keys, found) != sums:
-                    raise rows_do_not_add_up()
+            if sums is not None and not self._resigns and sum_up(keys, found) != sums:
+                raise rows_do_not_add_up()
         signed = yield from self._sign_rows(log_id)
         if self._dry_run or (not signed and keys.is_by_first_key(head.signature)):
             return signed
@@ -333,9 +332,7 @@ def _signed_parts(table: str, row: Any) -> tuple[Sequence[Any], Sequence[Any] | 
 def list_log_keys(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of the keys and names of logs, in the order of their names."""
     names = ("tenant", "thread_id")[: 1 if scope == "tenant" else 2]
-    where = [
-        THREADS.c[name] == bindparam(f"k_{name}", type_=THREADS.c[name].type) for name in names
-    ]
+    where = [THREADS.c[name] == column_bind(THREADS.c[name], "k") for name in names]
     key = ("thread_id", "namespace")
     if after:
         where.append(after_key(dialect, THREADS, key))

@@ -25,6 +25,7 @@ CODES = {
     "codec": "a payload has an encoding that this release does not know",
     "key": "a payload is encrypted with a key that was not given",
     "plaintext": "a payload is not encrypted, in a database that was opened with keys",
+    "signature": "a row is not what was signed with its key at its place, or is not signed",
     "kind": "a row is of a kind that this release does not know",
     "size": "a recorded size is not that of what is stored",
     "metadata": "metadata is no JSON object",

@@ -38,6 +38,10 @@ may be sequences of any kind, which need not be made into rows with names.
 """
 
 
+ERASES = "memalchemy_erases"
+"""The execution option of a statement that is part of the removal of whole logs."""
+
+
 class Answer(list[Row[Any]]):
     """The answer to a statement: its rows, and the number of rows that it changed, ``touched``."""
 

@@ -36,6 +36,7 @@ from memalchemy.cli.commands import (
     search,
     serve,
     show,
+    sign,
     stats,
     store,
     tail,
@@ -151,6 +152,7 @@ for _command in (
     verify.verify,
     keys.generate_key,
     keys.rotate_keys,
+    sign.sign,
     serve.serve,
 ):
     _command.add_to(app)

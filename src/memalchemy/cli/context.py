@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memalchemy._environment import URL_VARIABLE, schema_of_environment
-from memalchemy.cli.options import KEYS_VARIABLE, CommonOptions
+from memalchemy.cli.options import KEYS_VARIABLE, SIGNING_KEYS_VARIABLE, CommonOptions
 from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.terminal import Terminal
 from memalchemy.cli.usage import UsageError, usage_errors
@@ -100,9 +100,11 @@ class Context:
                 schema=self.schema,
                 migrate=migrate,
                 read_only=read_only,
-                keys=_read_keys(self.options.keys_file),
+                keys=_read_keys(self.options.keys_file, KEYS_VARIABLE),
                 readable=[kind for kind in (self.options.readable or "").split(",") if kind],
                 allow_plaintext=self.options.allow_plaintext,
+                signing_keys=_read_keys(self.options.signing_keys_file, SIGNING_KEYS_VARIABLE),
+                allow_unsigned=self.options.allow_unsigned,
                 **options,
             )
         if db.dialect.single_writer and not offline:
@@ -162,13 +164,13 @@ class Context:
             raise UsageError("give --tenant or --all-tenants, not both")
 
 
-def _read_keys(file: str | None) -> list[str] | None:
-    """Read the keys in *file*, or those in the environment.
+def _read_keys(file: str | None, variable: str) -> list[str] | None:
+    """Read the keys in *file*, or those in a *variable* of the environment.
 
     No option takes a key itself: every user of the machine can read a command line.
     """
     if file is None:
-        keys = os.environ.get(KEYS_VARIABLE, "").split(",")
+        keys = os.environ.get(variable, "").split(",")
         return [key.strip() for key in keys if key.strip()] or None
     lines = (line.strip() for line in read_text_file(file).splitlines())
     found = [line for line in lines if line and not line.startswith("#")]

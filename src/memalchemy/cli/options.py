@@ -16,6 +16,7 @@ from memalchemy.cli.formatting import DataFormat, TableStyle
 from memalchemy.cli.usage import UsageError
 
 KEYS_VARIABLE = "MEMALCHEMY_KEYS"
+SIGNING_KEYS_VARIABLE = "MEMALCHEMY_SIGNING_KEYS"
 
 CHECKPOINT_FORMS = "an id, its beginning, latest~2, @2026-11-01"
 """Examples of what `find_checkpoint` takes, for help texts."""
@@ -67,6 +68,18 @@ class CommonOptions:
         typer.Option(
             "--allow-plaintext", help="Also read unencrypted data of an encrypted database."
         ),
+    ] = False
+    signing_keys_file: Annotated[
+        str | None,
+        typer.Option(
+            "--signing-keys-file",
+            metavar="FILE",
+            help="Signing keys, one per line; the first one signs. "
+            f"[env: {SIGNING_KEYS_VARIABLE}, separated by commas]",
+        ),
+    ] = None
+    allow_unsigned: Annotated[
+        bool, typer.Option("--allow-unsigned", help="Also read unsigned data of a signed database.")
     ] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = (
         False

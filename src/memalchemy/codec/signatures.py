@@ -31,6 +31,7 @@ _ID, _HASH, _NONCE = 4, 16, 8
 _PREFIX = len(_VERSION) + _ID
 _ROW_LENGTHS = {_PREFIX + _HASH, _PREFIX + 2 * _HASH}
 _POSITION = 8
+_LARGE = 16_384
 _HEAD_LENGTH = _PREFIX + _NONCE + _POSITION + 3 * _HASH
 _MODULUS = 1 << 8 * _HASH
 
@@ -265,7 +266,10 @@ def _to_sums(both: bytes) -> Sums:
 
 
 def _hash(key: bytes, fields: Sequence[Any]) -> bytes:
-    return blake2b(encode_fields(fields), digest_size=_HASH, key=key).digest()
+    made = blake2b(digest_size=_HASH, key=key)
+    for piece in _pieces(fields):
+        made.update(piece)
+    return made.digest()
 
 
 def encode_fields(fields: Iterable[Any]) -> bytes:
@@ -277,16 +281,27 @@ def encode_fields(fields: Iterable[Any]) -> bytes:
     Raises:
         Corrupt: a column has a value of a type that no such column has.
     """
+    return b"".join(_pieces(fields))
+
+
+def _pieces(fields: Iterable[Any]) -> list[bytes]:
+    """Return the bytes of `encode_fields` in pieces, of which a large one is not copied."""
     pieces: list[bytes] = []
+    small = bytearray()
     for value in fields:
         if value is None:
-            pieces.append(b"n")
+            small += b"n"
             continue
         encode = _ENCODERS.get(type(value)) or _encoder_of_subclass(value)
         tag, raw = encode(value)
-        pieces.append(b"%c%d:" % (tag, len(raw)))
-        pieces.append(raw)
-    return b"".join(pieces)
+        small += b"%c%d:" % (tag, len(raw))
+        if len(raw) < _LARGE:
+            small += raw
+            continue
+        pieces += [bytes(small), raw]
+        small.clear()
+    pieces.append(bytes(small))
+    return pieces
 
 
 def _encode_text(value: str) -> tuple[bytes, bytes]:

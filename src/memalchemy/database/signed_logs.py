@@ -101,6 +101,9 @@ class _Log:
     signed: dict[Key, bytes] = field(default_factory=dict)
     """The rows that this run has signed."""
 
+    erased: bool = False
+    """The program removes all of its rows, whatever they are."""
+
     @property
     def name(self) -> str:
         return "a log" if self.head is None else f"thread {self.head.thread_id!r}"
@@ -126,12 +129,15 @@ class LogSigner:
         """Open the logs that a statement changes, and sign the rows that it binds."""
         if work.does == "lock":
             return
+        if work.erases:
+            self._erase_locked()
         yield from self._open_all(work, binds)
         if work.table == "threads" and work.does != "delete":
             return
         if work.does == "delete":
             for log_id, log in self._logs.items():
-                yield from self._read_known(log_id, log)
+                if not log.erased:
+                    yield from self._read_known(log_id, log)
         elif work.table == "checkpoints" and "p_checkpoint_id" in work.binds:
             yield from self._sign_checkpoint(work, binds)  # type: ignore[arg-type]
         elif work.does == "insert":
@@ -162,9 +168,9 @@ class LogSigner:
             if not rows:
                 continue
             head = rows[0]
-            if log.head is None and head.signature is not None:
+            if log.head is None and head.signature is not None and not log.erased:
                 raise Overtaken("another writer has begun the log")
-            if log.known is not None:
+            if log.known is not None and not log.erased:
                 log.sums = yield from self._sum_up(log_id, log)
             if log.head is not None and (log.opened, tuple(log.head)) == (log.sums, tuple(head)):
                 continue
@@ -185,6 +191,12 @@ class LogSigner:
         if not named:
             for log_id in sorted(self._locked):
                 yield from self._open(log_id, self._locked[log_id])
+
+    def _erase_locked(self) -> None:
+        """Note that all rows of the locked logs go: they need not be what was signed."""
+        for log_id, tenant in self._locked.items():
+            log = self._logs.setdefault(log_id, _Log(tenant, None, NO_ROWS, NO_ROWS))
+            log.erased, log.sums = True, NO_ROWS
 
     def _tenant_of(self, log_id: UUID) -> str:
         return self._logs[log_id].tenant if log_id in self._logs else self._locked[log_id]

@@ -24,7 +24,7 @@ from memalchemy.database.signed_items import ItemSigner
 from memalchemy.database.signed_logs import LogSigner
 from memalchemy.dialects import LOCKS, Dialect
 from memalchemy.errors import MemalchemyError
-from memalchemy.statements import Answer, Parameters, Program
+from memalchemy.statements import ERASES, Answer, Parameters, Program
 
 T = TypeVar("T")
 Binds = Mapping[str, Any]
@@ -39,6 +39,8 @@ class Work:
     table: str
     binds: frozenset[str]
     """The names of its binds."""
+    erases: bool = False
+    """It is part of the removal of whole logs."""
 
 
 class Signer(Protocol):
@@ -130,4 +132,6 @@ def _look_at(statement: Any) -> Work | None:
         source: Any = statement.select
         same = source is not None and any(part is table for part in visitors.iterate(source))
         return Work("copy" if same else "insert", table.name, binds)
-    return Work("update" if isinstance(statement, Update) else "delete", table.name, binds)
+    does: Literal["update", "delete"] = "update" if isinstance(statement, Update) else "delete"
+    erases = bool(statement.get_execution_options().get(ERASES))
+    return Work(does, table.name, binds, erases)

@@ -44,7 +44,7 @@ from memalchemy.log.tables import (
     same_log,
     write_key_range,
 )
-from memalchemy.statements import Program, statement
+from memalchemy.statements import ERASES, Program, statement
 
 ORPHANED_AFTER = timedelta(days=1)
 """The age at which pending writes are removed if their checkpoint was never saved."""
@@ -155,6 +155,7 @@ _TABLES = {"checkpoints": CHECKPOINTS, "entries": DELTAS, "deltas": DELTAS, "thr
 def delete_rows(dialect: Dialect, table: str) -> Executable:
     """Delete the rows of the listed logs from a table; ``entries`` are a part of ``deltas``."""
     gone = delete(_TABLES[table]).where(is_of_listed_log(dialect, _TABLES[table]))
+    gone = gone.execution_options(**{ERASES: True})
     return gone.where(DELTAS.c.kind.in_(constants("entry"))) if table == "entries" else gone
 
 

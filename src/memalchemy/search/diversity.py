@@ -79,9 +79,9 @@ async def _stored_vectors(
     for keys in key_lists(db.dialect, places):
         binds = {"k_tenant": db.tenant} | keys
         rows = await run_query(db, statement, binds, connection, event=event, replica_ok=True)
-        rows = [row for row in rows if row.model == model]
-        check_vectors(db.tenant, rows, db.signing)
-        for row in rows:
+        of_model = [row for row in rows if row.model == model]
+        check_vectors(db.tenant, of_model, db.signing)
+        for row in of_model:
             vectors.setdefault((row.namespace, row.key), []).append(row.vector)
     return vectors
 

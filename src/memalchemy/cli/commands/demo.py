@@ -124,7 +124,7 @@ class Demo:
 
         self.heading("Loaded by a second process")
         command_line = [sys.executable, "-m", "memalchemy", "show", self.thread, "--raw", "--json"]
-        for name in ("tenant", "schema", "keys_file", "readable"):
+        for name in ("tenant", "schema", "keys_file", "signing_keys_file", "readable"):
             if value := asdict(self.ctx.options)[name]:
                 command_line += [f"--{name.replace('_', '-')}", value]
         # The URL may have a password: every user of the machine can read a command line.

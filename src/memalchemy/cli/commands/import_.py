@@ -237,7 +237,8 @@ async def _import_openai_agents(
 ) -> int:
     from memalchemy.importers.openai_agents import MESSAGES, count_sessions, import_sessions
 
-    source = ctx.with_options(db=url, schema=schema, keys_file=None, readable=None)
+    keyless: dict[str, Any] = {"keys_file": None, "signing_keys_file": None, "readable": None}
+    source = ctx.with_options(db=url, schema=schema, **keyless)
     table = messages_table or MESSAGES
     outcomes: list[Outcome] = []
     sessions: set[str] = set()

@@ -184,10 +184,15 @@ def _common_options(ctx: Context) -> list[str]:
         ("--tenant", given.tenant),
         ("--schema", given.schema),
         ("--keys-file", given.keys_file),
+        ("--signing-keys-file", given.signing_keys_file),
         ("--readable", given.readable),
     ):
         found += [] if value is None else [option, value]
-    return [*found, "--allow-plaintext"] if given.allow_plaintext else found
+    flags = {
+        "--allow-plaintext": given.allow_plaintext,
+        "--allow-unsigned": given.allow_unsigned,
+    }
+    return [*found, *(flag for flag, is_given in flags.items() if is_given)]
 
 
 def _is_url_secret(ctx: Context) -> bool:

@@ -26,6 +26,7 @@ from memalchemy.log import Log
 from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, same_log
 from memalchemy.maintenance.verify.items import ItemCheck
+from memalchemy.maintenance.verify.log_signatures import LogSignatureCheck
 from memalchemy.maintenance.verify.logs import LogCheck
 from memalchemy.maintenance.verify.report import REMEDIES, Report, ReportBuilder, counted
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
@@ -266,6 +267,8 @@ class DatabaseCheck:
         except Corrupt as error:
             self.report.add("unreadable", f"rows of the log cannot be read: {error}", log)
             return
+        if self.db.signing.signs and sample is None:
+            await LogSignatureCheck(self.db, log, self.report).check()
         for low, high in ranges:
             await self.text_indexes.check_rows(log, low, high)
 

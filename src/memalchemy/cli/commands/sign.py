@@ -1,0 +1,93 @@
+"""The command sign."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.exit_codes import CORRUPT, NOT_FOUND, OK
+from memalchemy.cli.options import SIGNING_KEYS_VARIABLE, DryRunOption
+from memalchemy.cli.usage import UsageError, usage_errors
+
+if TYPE_CHECKING:
+    from memalchemy.maintenance.sign import SigningReport
+
+LISTED = 20
+"""Rows that a message lists."""
+
+
+@command("sign", example="memalchemy --db sqlite:///agent.db --signing-keys-file keys.txt sign")
+async def sign(
+    ctx: Context,
+    thread: Annotated[
+        str | None, typer.Option("--thread", metavar="ID", help="Only this thread.")
+    ] = None,
+    adopt_unsigned: Annotated[
+        bool,
+        typer.Option(
+            "--adopt-unsigned",
+            help="Also sign unsigned rows of a signed tenant, which may be forged.",
+        ),
+    ] = False,
+    resign: Annotated[
+        bool,
+        typer.Option(
+            "--resign", help="Sign --thread as it is now, also where it is not what was signed."
+        ),
+    ] = False,
+    dry_run: DryRunOption = False,
+) -> int:
+    """Sign everything with the first of the given signing keys.
+
+    Signs a tenant that was never signed, and rows under another key. What is not what was signed
+    is listed and left as it is, and so are unsigned rows of a signed tenant: they may be forged.
+
+    Agents may go on working if they have the key too, and allow unsigned rows until it is done.
+    Ends with exit code 1 if unsigned rows are left, and 5 if something is not what was signed.
+    """
+    from memalchemy.maintenance.sign import sign
+
+    async with ctx.database(read_only=dry_run) as db:
+        if not db.signing.signs:
+            raise UsageError(
+                "sign needs the signing keys, the new one first: use --signing-keys-file FILE or "
+                f"set {SIGNING_KEYS_VARIABLE}. `memalchemy generate-key` makes a key"
+            )
+        with ctx.terminal.progress("signing") as progress, usage_errors():
+            report = await sign(
+                db,
+                thread_id=thread,
+                adopt_unsigned=adopt_unsigned,
+                resign=resign,
+                dry_run=dry_run,
+                progress=lambda done: progress.update(done, None),
+            )
+    if ctx.as_data:
+        ctx.terminal.print_data(asdict(report) | {"dry_run": dry_run})
+    else:
+        _print_report(ctx, report, dry_run=dry_run)
+    if any(not row.unsigned for row in report.refused):
+        return CORRUPT
+    return NOT_FOUND if report.refused_count else OK
+
+
+def _print_report(ctx: Context, report: SigningReport, *, dry_run: bool) -> None:
+    done = "would be signed" if dry_run else "were signed"
+    looked = f"{report.logs:,} logs and {report.items:,} items were looked at"
+    ctx.terminal.print(f"{looked}; {report.signed:,} rows {done}")
+    if not report.refused_count:
+        return
+    ctx.terminal.print(
+        f"{report.refused_count:,} were left. If you know that unsigned rows are genuine, "
+        "--adopt-unsigned signs them; a thread that you keep as it is now is signed by "
+        "--thread ID --resign:",
+        style="yellow",
+    )
+    for row in report.refused[:LISTED]:
+        ctx.terminal.print(f"  {row.place}: {row.reason}")
+    if report.refused_count > LISTED:
+        ctx.terminal.print("  …; --json lists more")

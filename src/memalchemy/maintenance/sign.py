@@ -1,0 +1,373 @@
+"""Sign what is stored already: databases that were not signed, and rows under an older key.
+
+Each log is signed in one transaction, and so is each page of items: an agent that works on it
+waits for a moment, and an interrupted run is simply run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Executable, and_, bindparam, literal_column, select
+
+from memalchemy.codec.signed_rows import (
+    ITEM,
+    ITEM_WORDS,
+    checkpoint_content_of,
+    delta_content_of,
+    delta_words_of,
+    head_content,
+    item_content_of,
+    vector_content_of,
+)
+from memalchemy.column_types import stored_vector_bytes
+from memalchemy.database import READ, WRITE_COPIED, Database
+from memalchemy.database.key_registry import (
+    KEYS_NAMESPACE,
+    SIGNING_NAMESPACE,
+    read_registered_keys,
+)
+from memalchemy.database.signed_items import read_signed_vectors, sign_item, sign_vector
+from memalchemy.database.signed_logs import (
+    read_signatures,
+    read_signed_head,
+    read_signed_rows,
+    rows_do_not_add_up,
+    sign_head,
+    sign_row,
+    sum_up,
+)
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt, KeyMissing, NotSigned
+from memalchemy.keys import encode_id
+from memalchemy.log.scan import run_query, scan
+from memalchemy.log.tables import THREADS
+from memalchemy.search.cache_versions import COUNTERS
+from memalchemy.search.scope import ITEMS, is_listed
+from memalchemy.statements import Program, after_key, column_bind, statement
+
+PAGE = 100
+MAX_REFUSED = 1_000
+"""The number of refused rows that a report lists; further ones are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """Something that was not signed.
+
+    Attributes:
+        place: what it is, for people.
+        reason: why it was not signed.
+        unsigned: it has no signature, which `adopt_unsigned` would take for genuine.
+    """
+
+    place: str
+    reason: str
+    unsigned: bool
+
+
+@dataclass(slots=True)
+class SigningReport:
+    """The result of `sign`.
+
+    Attributes:
+        logs: the logs that were looked at.
+        items: the items that were looked at.
+        signed: the rows that were signed, or would be.
+        refused: what was not signed, a thousand at most.
+        refused_count: the number of all of it.
+    """
+
+    logs: int = 0
+    items: int = 0
+    signed: int = 0
+    refused: list[RefusedRow] = field(default_factory=list)
+    refused_count: int = 0
+
+    def refuse(self, place: str, error: BaseException) -> None:
+        """Note that something was not signed."""
+        self.refused_count += 1
+        if len(self.refused) < MAX_REFUSED:
+            self.refused.append(RefusedRow(place, str(error), isinstance(error, NotSigned)))
+
+
+class _Refused(Exception):
+    """A row of a log is not what was signed: nothing of the log is signed."""
+
+
+async def sign(
+    db: Database,
+    *,
+    thread_id: str | None = None,
+    adopt_unsigned: bool = False,
+    resign: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> SigningReport:
+    """Sign what the tenant of *db* has stored with the first of its signing keys.
+
+    A row is held to the signature that it has, and keeps its content. In a tenant that was never
+    signed all rows are signed. In one that was, rows without a signature may be forged: they are
+    listed and left, and with them the log that they are of.
+
+    Args:
+        thread_id: only this thread, and no items.
+        adopt_unsigned: sign rows without a signature in a signed tenant, too.
+        resign: sign the thread as it is now, also where it is not what was signed. For a thread
+            that somebody has looked at and decided to keep.
+        dry_run: change nothing.
+        progress: called with the number of logs and items so far.
+
+    Raises:
+        ValueError: *db* has no signing keys, or *resign* was asked for without a *thread_id*.
+    """
+    if not db.signing.signs:
+        raise ValueError("there is no key to sign with: give Database signing_keys=[…]")
+    if resign and thread_id is None:
+        raise ValueError("resign= is for one thread at a time: name it with thread_id=")
+    registered = await run_query(
+        db, read_registered_keys(db.dialect, scope="tenant"), {"k_tenant": db.tenant}
+    )
+    was_signed = any(row.namespace == SIGNING_NAMESPACE for row in registered)
+    if not dry_run:
+        await db.check_payloads()  # which registers the key
+    run = _Run(db, adopt_unsigned or not was_signed, resign, dry_run, progress or (lambda _: None))
+    await run.sign_logs(thread_id)
+    if thread_id is None:
+        await run.sign_items()
+    return run.report
+
+
+class _Run:
+    def __init__(
+        self,
+        db: Database,
+        adopts: bool,
+        resigns: bool,
+        dry_run: bool,
+        tell: Callable[[int], None],
+    ) -> None:
+        self._db = db
+        self._keys = db.signing
+        self._adopts, self._resigns, self._dry_run, self._tell = adopts, resigns, dry_run, tell
+        self.report = SigningReport()
+
+    # --- Logs ------------------------------------------------------------------------------------
+
+    async def sign_logs(self, thread_id: str | None) -> None:
+        """Sign all logs of the tenant, or those of one thread."""
+        scope = "tenant" if thread_id is None else "thread"
+        binds = {"k_tenant": self._db.tenant, "k_thread_id": thread_id}
+        pages = scan(
+            self._db,
+            lambda after: list_log_keys(self._db.dialect, scope=scope, after=after),
+            binds,
+            lambda last: {"p_thread_id": last.thread_id, "p_namespace": last.namespace},
+            size=PAGE,
+        )
+        async for page in pages:
+            for row in page:
+                await self._sign_log(row)
+                self._tell(self.report.logs + self.report.items)
+
+    async def _sign_log(self, row: Any) -> None:
+        self.report.logs += 1
+        program = partial(self._log_program, row.log_id)
+        try:
+            self.report.signed += await self._run(program)
+        except _Refused as refused:
+            name = f"thread {row.thread_id!r} in {row.namespace}: {refused}"
+            self.report.refuse(name, refused.__cause__ or refused)
+
+    async def _run(self, program: Callable[[], Program[int]]) -> int:
+        if self._dry_run:
+            return await self._db.run(program, READ)
+        return await self._db.run(program, WRITE_COPIED)
+
+    def _log_program(self, log_id: UUID) -> Program[int]:
+        """Sign a log whole, or nothing of it; return the number of rows that were signed."""
+        d, keys = self._db.dialect, self._keys
+        heads = yield read_signed_head(d, locks=not self._dry_run), {"k_log_id": log_id}
+        if not heads:
+            return 0
+        head = heads[0]
+        with self._refusing("its head", head.signature):
+            sums = keys.check_head(head.signature, head_content(head))
+            found = yield from read_signatures(d, log_id)
+            if sums is not None and not self._resigns and sum_up(keys, found) != sums:
+                raise rows_do_not_add_up()
+        signed = yield from self._sign_rows(log_id)
+        if self._dry_run or (not signed and keys.is_by_first_key(head.signature)):
+            return signed
+        now = yield from read_signatures(d, log_id)
+        signature = keys.sign_head(head_content(head), sum_up(keys, now))
+        yield sign_head(d), {"k_log_id": log_id, "p_signature": signature}
+        return signed + 1
+
+    def _sign_rows(self, log_id: UUID) -> Program[int]:
+        d, keys, count = self._db.dialect, self._keys, 0
+        for table in ("checkpoints", "deltas"):
+            after = -1
+            while True:
+                page = {"k_log_id": log_id, "p_after": after, "p_limit": PAGE}
+                rows = yield read_signed_rows(d, table=table), page
+                signing = []
+                for row in rows:
+                    content, words = _signed_parts(table, row)
+                    with self._refusing(f"position {row.seq}", row.signature):
+                        keys.check(row.signature, content)
+                        if words is not None:
+                            keys.check_words(row.signature, words)
+                    if not keys.is_by_first_key(row.signature) or self._resigns:
+                        place = {"k_log_id": log_id, "p_seq": row.seq}
+                        signing.append(place | {"p_signature": keys.sign(content, words)})
+                if signing and not self._dry_run:
+                    yield sign_row(d, table=table), signing
+                count += len(signing)
+                if len(rows) < PAGE:
+                    break
+                after = rows[-1].seq
+        return count
+
+    @contextmanager
+    def _refusing(self, what: str, signature: bytes | None) -> Iterator[None]:
+        """Raise `_Refused` if a row is not what was signed, unless that is to be signed."""
+        try:
+            yield
+        except NotSigned as error:
+            if not (self._adopts or self._resigns):
+                raise _Refused(what) from error
+        except (Corrupt, KeyMissing) as error:
+            if not self._resigns:
+                raise _Refused(what) from error
+
+    # --- Items -----------------------------------------------------------------------------------
+
+    async def sign_items(self) -> None:
+        """Sign the items of the tenant, and their vectors."""
+        pages = scan(
+            self._db,
+            lambda after: list_items_to_sign(self._db.dialect, after=after),
+            {"k_tenant": self._db.tenant},
+            lambda last: {"p_namespace": last.namespace, "p_key": last.key},
+            size=PAGE,
+        )
+        async for page in pages:
+            self.report.items += len(page)
+            keys = [(row.namespace, row.key) for row in page]
+            self.report.signed += await self._run(partial(self._page_program, keys))
+            self._tell(self.report.logs + self.report.items)
+
+    def _page_program(self, names: Sequence[tuple[str, str]]) -> Program[int]:
+        """Sign some items with their vectors; return the number of rows that were signed."""
+        d, tenant, signed = self._db.dialect, self._db.tenant, 0
+        listed = [(namespace, encode_id(key)) for namespace, key in names]
+        for keys in d.statements.list_batches("p_keys", listed):
+            binds = {"k_tenant": tenant} | keys
+            items = yield read_items_to_sign(d, locks=not self._dry_run), binds
+            versions = {(row.namespace, row.key): row.version for row in items}
+            vectors = yield read_signed_vectors(d), binds
+            new_items = [one for row in items if (one := self._signed_item(row))]
+            new_vectors = [
+                one
+                for row in vectors
+                if (one := self._signed_vector(row, versions.get((row.namespace, row.key))))
+            ]
+            signed += len(new_items) + len(new_vectors)
+            if new_items and not self._dry_run:
+                yield sign_item(d), new_items
+            if new_vectors and not self._dry_run:
+                yield sign_vector(d), new_vectors
+        return signed
+
+    def _signed_item(self, row: Any) -> Mapping[str, Any] | None:
+        content = item_content_of(row, self._db.tenant)
+        words = [getattr(row, name) for name in ITEM_WORDS]
+        place = {"k_tenant": self._db.tenant, "k_namespace": row.namespace, "k_key": row.key}
+        signature = self._signature(row, content, words, f"the item {row.key!r}")
+        return None if signature is None else place | {"p_signature": signature}
+
+    def _signed_vector(self, row: Any, version: int | None) -> Mapping[str, Any] | None:
+        if version is None:
+            return None
+        vector = stored_vector_bytes(row.vector)
+        content = vector_content_of(row, self._db.tenant, vector, version=version)
+        place = {"k_tenant": self._db.tenant, "k_namespace": row.namespace, "k_key": row.key}
+        part = {f"p_{name}": getattr(row, name) for name in ("field", "model", "part")}
+        signature = self._signature(row, content, None, f"a vector of the item {row.key!r}")
+        return None if signature is None else place | part | {"p_signature": signature}
+
+    def _signature(
+        self, row: Any, content: Sequence[Any], words: Sequence[Any] | None, what: str
+    ) -> bytes | None:
+        """Return a new signature; ``None`` for a row that is signed already, or is refused."""
+        try:
+            with self._refusing(what, row.signature):
+                self._keys.check(row.signature, content)
+                if words is not None:
+                    self._keys.check_words(row.signature, words)
+        except _Refused as refused:
+            self.report.refuse(f"{what} in {row.namespace}", refused.__cause__ or refused)
+            return None
+        if self._keys.is_by_first_key(row.signature):
+            return None
+        return self._keys.sign(content, words)
+
+
+def _signed_parts(table: str, row: Any) -> tuple[Sequence[Any], Sequence[Any] | None]:
+    if table == "checkpoints":
+        return checkpoint_content_of(row, row.log_id), None
+    return delta_content_of(row, row.log_id), delta_words_of(row, row.log_id)
+
+
+# --- Statements ----------------------------------------------------------------------------------
+
+
+@statement(scope=("tenant", "thread"), after=(True, False))
+def list_log_keys(dialect: Dialect, scope: str, after: bool) -> Executable:
+    """Select a page of the keys and names of logs, in the order of their names."""
+    names = ("tenant", "thread_id")[: 1 if scope == "tenant" else 2]
+    where = [THREADS.c[name] == column_bind(THREADS.c[name], "k") for name in names]
+    key = ("thread_id", "namespace")
+    if after:
+        where.append(after_key(dialect, THREADS, key))
+    return (
+        select(THREADS.c.log_id, THREADS.c.thread_id, THREADS.c.namespace)
+        .where(*where)
+        .order_by(*(THREADS.c[name] for name in key))
+        .limit(bindparam("p_limit"))
+    )
+
+
+@statement(after=(True, False))
+def list_items_to_sign(dialect: Dialect, after: bool) -> Executable:
+    """Select a page of the keys of items, in their order, without those that are never signed."""
+    names = ("namespace", "key")
+    query = select(*(ITEMS.c[name] for name in names)).where(_of_tenant(), *_are_signed())
+    if after:
+        query = query.where(after_key(dialect, ITEMS, names))
+    return query.order_by(*(ITEMS.c[name] for name in names)).limit(bindparam("p_limit"))
+
+
+@statement(locks=(True, False))
+def read_items_to_sign(dialect: Dialect, locks: bool) -> Executable:
+    """Select what is signed of the items that ``p_keys`` lists, and their signatures."""
+    columns = [ITEMS.c[name] for name in ("namespace", "key", *ITEM, *ITEM_WORDS, "signature")]
+    where = and_(_of_tenant(), is_listed(dialect, ITEMS))
+    return (
+        dialect.statements.lock(ITEMS, where, columns) if locks else select(*columns).where(where)
+    )
+
+
+def _of_tenant() -> ColumnElement[bool]:
+    return ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+
+
+def _are_signed() -> list[ColumnElement[bool]]:
+    bare = (KEYS_NAMESPACE, SIGNING_NAMESPACE, COUNTERS)
+    return [ITEMS.c.namespace != literal_column(f"'{name}'") for name in bare]

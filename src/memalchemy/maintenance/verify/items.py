@@ -249,7 +249,7 @@ def _check_item(location: StoreNamespace, row: Any, keyring: Keyring) -> list[tu
 
 
 def _signature_fault(location: StoreNamespace, row: Any, keyring: Keyring) -> str | None:
-    """Return what is wrong with the signature of an item or, with keys to sign, that it has none."""
+    """Return what is wrong with the signature of an item, or that it has none."""
     try:
         keyring.signing.check(row.signature, item_content_of(row, location.tenant))
         keyring.signing.check_words(row.signature, (row.search_text, row.field_terms))

@@ -6192,8 +6192,10 @@ AND deltas.seq <= :p_high
 ORDER BY deltas.seq
 
 -- maintenance.rotate_keys.read_values()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.codec, store_items.checksum, store_items.value
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND (store_items.namespace, store_items.key) IN (
@@ -6533,9 +6535,10 @@ ORDER BY embeddings.namespace, embeddings.key
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.verify.items.read_items()
-SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
-  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.codec,
+  store_items.checksum, store_items.search_text, store_items.field_terms, store_items.signature,
+  store_items.value, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
 WHEN (1 = 1) THEN store_items.meta END AS meta
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -6546,8 +6549,12 @@ ORDER BY store_items.key
 
 -- maintenance.verify.items.read_vectors(native=True)
 SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.namespace, embeddings.signature AS vector_signature, store_items.version,
   embeddings.vector AS vector
-FROM embeddings
+FROM embeddings LEFT OUTER
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
 AND embeddings.key >= :p_low

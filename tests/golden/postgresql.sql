@@ -8805,8 +8805,10 @@ AND deltas.seq <= $3::BIGINT
 ORDER BY deltas.seq
 
 -- maintenance.rotate_keys.read_values()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.codec, store_items.checksum, store_items.value
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND (store_items.namespace, store_items.key) IN (
@@ -9192,9 +9194,10 @@ ORDER BY embeddings.namespace, embeddings.key
 LIMIT $2
 
 -- maintenance.verify.items.read_items()
-SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
-  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.codec,
+  store_items.checksum, store_items.search_text, store_items.field_terms, store_items.signature,
+  store_items.value, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
 WHEN (CASE
   WHEN (jsonb_typeof(store_items.meta) = 'object') THEN 1
   ELSE 0 END = 1) THEN store_items.meta END AS meta
@@ -9207,8 +9210,12 @@ ORDER BY store_items.key
 
 -- maintenance.verify.items.read_vectors(native=True)
 SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.namespace, embeddings.signature AS vector_signature, store_items.version,
   CAST(embeddings.vector AS TEXT) AS vector
-FROM embeddings
+FROM embeddings LEFT OUTER
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key >= $3::VARCHAR
@@ -9217,8 +9224,12 @@ ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
 
 -- maintenance.verify.items.read_vectors(native=False)
 SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.namespace, embeddings.signature AS vector_signature, store_items.version,
   embeddings.vector AS vector
-FROM embeddings
+FROM embeddings LEFT OUTER
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key >= $3::VARCHAR
@@ -9471,6 +9482,29 @@ AND (store_items.namespace, store_items.key) IN (
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- search._vector_statements.live_parts()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value,
+  embeddings.field, embeddings.part, embeddings.model, embeddings.dimensions,
+  embeddings.vector AS vector, embeddings.signature AS vector_signature
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = $2::VARCHAR
+AND (embeddings.namespace, embeddings.key, embeddings.field, embeddings.part) IN (
+  SELECT listed.namespace, listed.key, listed.field, CAST(listed.part AS INTEGER) AS part
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key,
+      (each.value ->> 2) COLLATE "C" AS field, (each.value ->> 3) COLLATE "C" AS part
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+AND embeddings.model = $4::VARCHAR
+AND embeddings.dimensions = $5::INTEGER
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
 
 -- search._vector_statements.only_by_vector_index()
 SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef_search',

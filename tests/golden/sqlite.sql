@@ -6656,8 +6656,10 @@ AND deltas.seq <= ?
 ORDER BY deltas.seq
 
 -- maintenance.rotate_keys.read_values()
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
-  store_items.codec, store_items.checksum, store_items.value
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM store_items
 WHERE store_items.tenant = ?
 AND (store_items.namespace, store_items."key") IN (
@@ -7179,9 +7181,10 @@ LIMIT ?
 OFFSET ?
 
 -- maintenance.verify.items.read_items()
-SELECT store_items."key", store_items.version, store_items.codec, store_items.checksum,
-  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.codec,
+  store_items.checksum, store_items.search_text, store_items.field_terms, store_items.signature,
+  store_items.value, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
 WHEN (CASE
   WHEN (json_valid(store_items.meta) = 0) THEN 0
   WHEN (json_type(store_items.meta) = 'object') THEN 1
@@ -7195,8 +7198,12 @@ ORDER BY store_items."key"
 
 -- maintenance.verify.items.read_vectors(native=True)
 SELECT embeddings."key", embeddings.field, embeddings.model, embeddings.part,
-  embeddings.dimensions, embeddings.vector AS vector
-FROM embeddings
+  embeddings.dimensions, embeddings.namespace, embeddings.signature AS vector_signature,
+  store_items.version, embeddings.vector AS vector
+FROM embeddings LEFT OUTER
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items."key" = embeddings."key"
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" >= ?
@@ -7463,6 +7470,33 @@ AND (store_items.namespace, store_items."key") IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.namespace, listed."key"
   FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- search._vector_statements.live_parts()
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, embeddings.field,
+  embeddings.part, embeddings.model, embeddings.dimensions, embeddings.vector AS vector,
+  embeddings.signature AS vector_signature
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items."key" = embeddings."key"
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key", embeddings.field, embeddings.part) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key", each_listed.field AS field,
+      each_listed.part AS part
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key,
+        json_extract(each.value, '$[2]') AS field, json_extract(each.value, '$[3]') AS part
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key", listed.field, CAST(listed.part AS INTEGER) AS part
+  FROM listed)
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 

@@ -23,6 +23,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import (
@@ -68,7 +69,8 @@ from memalchemy.maintenance.row_comparison import (
     vector_bytes,
 )
 from memalchemy.search.cache_versions import COUNTERS, count_change
-from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, of_item
+from memalchemy.search.scope import EMBEDDINGS, INTERNAL_PREFIX, ITEM_KEY, ITEMS, of_item
+from memalchemy.search.signed_hits import check_items, check_vectors
 from memalchemy.search.vectors import has_native_vectors
 from memalchemy.statements import Parameters, after_key, column_bind, program_of, statement
 from memalchemy.store.write import delete_vectors
@@ -159,6 +161,8 @@ async def copy(
         CapabilityMissing: *all_tenants*, and row-level security shows a role one of them.
         Corrupt: the target gives back something else than was written; the log or item it is in
             was not committed.
+        Corrupt, NotSigned, KeyMissing: the target has signing keys, and an item or a vector of the
+            source is not what was signed with one of them. It was not copied.
     """
     if source.identity is target.identity:
         raise ValueError("source and target are the same Database")
@@ -425,6 +429,7 @@ class DatabaseCopy:
         if there is OnTarget.SAME:
             self._tell(unchanged=1)
             return
+        self._check_signatures(items[0], vectors)
         d, binds = self.target.dialect, _item_binds(key)
         if there is OnTarget.OLDER:
             seen = binds | {"p_version": theirs[0][0]["version"]}
@@ -449,6 +454,23 @@ class DatabaseCopy:
         statement = read_embeddings(db.dialect, native=self._native_vectors[db])
         vectors = _values(await run_query(db, statement, binds, connection))
         return items, [dict(row) | {"vector": vector_bytes(row["vector"])} for row in vectors]
+
+    def _check_signatures(self, item: Values, vectors: Sequence[Values]) -> None:
+        """Hold an item and its vectors to the signatures that are copied with them.
+
+        Raises:
+            Corrupt, NotSigned, KeyMissing: the target would not believe them.
+        """
+        is_internal = item["namespace"].startswith(INTERNAL_PREFIX)
+        if is_internal and item["signature"] is None:
+            return
+        tenant, signing = item["tenant"], self.target.signing
+        check_items(tenant, [SimpleNamespace(**item)], signing, words=True)
+        signed = [
+            SimpleNamespace(**row, vector_signature=row["signature"], version=item["version"])
+            for row in vectors
+        ]
+        check_vectors(tenant, signed, signing)
 
     async def _insert_vectors(
         self, key: Values, vectors: Sequence[Values], transaction: AsyncConnection

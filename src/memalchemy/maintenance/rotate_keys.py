@@ -69,7 +69,9 @@ from memalchemy.search.scope import (
     key_lists,
     not_internal,
     of_item,
+    stored,
 )
+from memalchemy.search.signed_hits import check_items
 from memalchemy.statements import Program, after_key, program_of, statement
 
 __all__ = ["KeyUse", "PlainRow", "RotationReport", "rotate_keys"]
@@ -142,7 +144,7 @@ class RotationReport:
         vectors: the readable vectors that may not be: removed or, of a dry run, found.
         left: the rows and items that are not as they should be: their key is missing, they are
             damaged or refused, or others wrote them meanwhile.
-        damaged: those of *left* that do not match their checksums.
+        damaged: those of *left* that do not match their checksums, or items their signatures.
         adopted: rows that were encrypted or, of a dry run, would be, because of
             *encrypt_plaintext*.
         refused: rows that were left as they are.
@@ -230,12 +232,14 @@ class StoredRow(NamedTuple):
         key: the binds that identify it.
         sealed: its codec, checksum and payload.
         place: what its payload is bound to.
+        item: the whole row of an item, for its signature; ``None`` for a row of a log.
     """
 
     listed: Any
     key: dict[str, Any]
     sealed: StoredPayload
     place: Place
+    item: Any | None = None
 
 
 class Change(NamedTuple):
@@ -453,7 +457,7 @@ class KeyRotation:
                     key["p_version"] = row.version
                     name = row.namespace, row.key
                     place = item_place(tenant, *name, row.version)
-                    found[tenant, *name] = StoredRow(listed[name], key, sealed, place)
+                    found[tenant, *name] = StoredRow(listed[name], key, sealed, place, row)
         # Every process writes in one order: so two rotations do not deadlock.
         order = [(row.tenant, row.namespace, row.key) for row in batch]
         return [found[name] for name in order if name in found]
@@ -468,6 +472,9 @@ class KeyRotation:
                 _add_names(self._refused, [row.listed])
                 continue
             try:
+                if row.item is not None:
+                    tenant = row.listed.tenant
+                    check_items(tenant, [row.item], self.db.signing, words=True)
                 new = _under_first_key(self.db.keyring, row.sealed, row.place)
             except (Corrupt, KeyMissing):
                 self._damaged.add((table, *row.key.values()))
@@ -729,10 +736,9 @@ def read_payloads(dialect: Dialect) -> Executable:
 
 @statement()
 def read_values(dialect: Dialect) -> Executable:
-    """Select the values of the items of a tenant that ``p_keys`` lists, expired ones too."""
-    columns = ("tenant", "namespace", "key", "version", "codec", "checksum", "value")
+    """Select the items of a tenant that ``p_keys`` lists, whole, expired ones too."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return select(*(ITEMS.c[name] for name in columns)).where(tenant, is_listed(dialect, ITEMS))
+    return select(*stored(words=True)).where(tenant, is_listed(dialect, ITEMS))
 
 
 def _is_as_read(table: Table) -> list[ColumnElement[bool]]:

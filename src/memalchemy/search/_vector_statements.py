@@ -15,6 +15,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    cast,
     func,
     literal_column,
     select,
@@ -160,6 +161,29 @@ def live_items(dialect: Dialect) -> Executable | None:
         return None
     return select(*_item_columns(dialect)).where(
         ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant), is_listed(dialect, ITEMS), live_item()
+    )
+
+
+@statement()
+def live_parts(dialect: Dialect) -> Executable | None:
+    """The items of the vectors that ``p_keys`` lists as `PART`, if they are alive.
+
+    As `live_items`, each with its vector and what `check_vectors` needs.
+    """
+    if dialect.vectors.computes_distances and not dialect.vectors.may_be_bytes:
+        return None
+    named = dialect.statements.rows_from_list("p_keys", PART)
+    names = select(*(named.c[name] for name in PART[:3]), cast(named.c.part, Integer))
+    of_part = [EMBEDDINGS.c.field, EMBEDDINGS.c.part]
+    return (
+        select(*_item_columns(dialect), *of_part, *_signed_vector())
+        .select_from(EMBEDDINGS.join(ITEMS, same_item(ITEMS, EMBEDDINGS)))
+        .where(
+            EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant),
+            tuple_(*(EMBEDDINGS.c[name] for name in PART)).in_(names),
+            of_kind(),
+            live_item(),
+        )
     )
 
 

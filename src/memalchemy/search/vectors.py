@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +46,7 @@ from memalchemy.search._vector_statements import (
     current_vector_settings,
     has_native_vectors,
     live_items,
+    live_parts,
     only_by_vector_index,
     page_after,
     rank_all,
@@ -625,9 +626,10 @@ class BruteForceRanking:
                 compared = yield from self._compare(4 * len(compared.similarities) + count)
                 continue
             seen |= {item for item, _, _ in best}
-            alive = yield from self._alive([item for item, _, _ in best])
             if self._db.signing.signs:
-                best = yield from self._proven([one for one in best if one[0] in alive])
+                found += yield from self._proven(best)
+                continue
+            alive = yield from self._alive([item for item, _, _ in best])
             found += [self._neighbour(one, alive[one[0]]) for one in best if one[0] in alive]
         return found, compared, seen
 
@@ -665,25 +667,27 @@ class BruteForceRanking:
             found |= {(row.namespace, encode_id(row.key)): row for row in rows}
         return found
 
-    def _proven(self, best: list[Found]) -> Program[list[Found]]:
-        """Read the vectors of hits once more, and hold them to their signatures.
+    def _proven(self, best: list[Found]) -> Program[list[Neighbour]]:
+        """Read hits with their vectors once more, hold these to their signatures, and return them.
 
         A hit has the distance of the vector that its signature proves, whatever was compared. One
-        whose vector is gone is left out.
+        that has expired, or whose vector is gone, is left out.
 
         Raises:
             Corrupt, NotSigned, KeyMissing: a vector is not what was signed at its place.
         """
-        d, query = self._db.dialect, self._query
-        statement = vectors_of_items(d, as_stored=True, signed=True)
-        wanted = {(*item, *part) for item, part, _ in best}
-        rows: dict[Part, Any] = {}
-        for listed in d.statements.list_batches("p_keys", [item for item, _, _ in best]):
-            for row in (yield statement, {"k_tenant": query.tenant} | listed):
-                part = row.namespace, encode_id(row.key), encode_id(row.field), row.part
-                kind = row.model, row.dimensions
-                if kind == (query.model, query.dimensions) and part in wanted:
-                    rows[part] = row
+        d, query, rows = self._db.dialect, self._query, dict[Part, Any]()
+        binds = {
+            "k_tenant": query.tenant,
+            "p_now": self._session.now,
+            "p_model": query.model,
+            "p_dimensions": query.dimensions,
+            "p_longest": SHORT_VALUE,
+        }
+        parts = [(*item, field_, str(part)) for item, (field_, part), _ in best]
+        for listed in d.statements.list_batches("p_keys", parts):
+            for row in (yield live_parts(d), binds | listed):
+                rows[row.namespace, encode_id(row.key), encode_id(row.field), row.part] = row
         check_vectors(query.tenant, rows.values(), self._db.signing)
         there = [one for one in best if (*one[0], *one[1]) in rows]
         if not there:
@@ -691,14 +695,11 @@ class BruteForceRanking:
         stored = [stored_vector_bytes(rows[(*item, *part)].vector) for item, part, _ in there]
         vectors = to_matrix(stored, query.dimensions, unit=query.metric == "cosine")
         proven = distances(vectors, query.vector, query.metric).tolist()
-        moved = [
-            abs(true - compared) > MARGIN * max(1.0, abs(compared))
-            for true, (_, _, compared) in zip(proven, there, strict=True)
+        found = [
+            self._neighbour((item, part, _proven_distance(compared, true)), rows[(*item, *part)])
+            for (item, part, compared), true in zip(there, proven, strict=True)
         ]
-        if not any(moved):
-            return there
-        changed = [(*one[:2], true) for one, true in zip(there, proven, strict=True)]
-        return sorted(changed, key=itemgetter(2))
+        return sorted(found, key=attrgetter("distance"))
 
     def _neighbour(self, found: Found, row: Any) -> Neighbour:
         _, (field_, part), distance = found
@@ -706,6 +707,11 @@ class BruteForceRanking:
         return self._query.neighbour(
             (row.namespace, row.key), (decode_id(field_), part), distance, stored
         )
+
+
+def _proven_distance(compared: float, true: float) -> float:
+    """Return the distance of a hit: that of many vectors at once has other last digits."""
+    return compared if abs(true - compared) <= MARGIN * max(1.0, abs(compared)) else true
 
 
 @dataclass(slots=True)

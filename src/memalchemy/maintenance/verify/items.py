@@ -33,9 +33,10 @@ from memalchemy.codec.field_terms import may_be_field_terms
 from memalchemy.codec.payloads import VALUE_CODEC, decode_payload
 from memalchemy.codec.places import item_place
 from memalchemy.codec.search_text import may_be_item_search_text
+from memalchemy.codec.signed_rows import item_content_of
 from memalchemy.database import READ, Database, off_loop
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt
+from memalchemy.errors import Corrupt, KeyMissing
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log.scan import PAGE, batches, run_query, scan
 from memalchemy.maintenance.verify.report import (
@@ -49,6 +50,7 @@ from memalchemy.maintenance.verify.report import (
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.search.cache_versions import read_versions
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, in_scope, same_item, scope_binds
+from memalchemy.search.signed_hits import check_vectors
 from memalchemy.search.vectors import has_native_vectors
 from memalchemy.statements import statement
 
@@ -159,12 +161,17 @@ class ItemCheck:
             if index in rows.damaged:
                 self._add("unreadable", rows.damaged[index], location, row.key)
                 continue
-            fault = _check_vector(row.vector, row.dimensions)
+            code, fault = "vector", _check_vector(row.vector, row.dimensions)
+            if fault is None:
+                try:
+                    check_vectors(location.tenant, [row], self.db.signing)
+                except (Corrupt, KeyMissing) as error:
+                    code, fault = "signature", f"is not proven: {error.__cause__ or error}"
             if fault is not None:
                 which = f"field {row.field!r}, model {row.model!r}, part {row.part}"
                 remedy = f"put the item again with its vectors: key {row.key!r}"
                 what = f"the vector of {which} {fault}"
-                self._add("vector", what, location, row.key, remedy=remedy)
+                self._add(code, what, location, row.key, remedy=remedy)
 
     async def _check_counters(self) -> None:
         """Compare the counters of changes with the vectors, which are read first: counters grow."""
@@ -229,6 +236,8 @@ def _check_item(location: StoreNamespace, row: Any, keyring: Keyring) -> list[tu
         return [*faults, (code_of(error), str(error))]
     if faults:
         return faults
+    if (unproven := _signature_fault(location, row, keyring)) is not None:
+        return [("signature", unproven)]
     try:
         if not may_be_item_search_text(row.search_text, value, row.meta):
             faults.append(("words", "the words it is found by are not those of its texts"))
@@ -237,6 +246,16 @@ def _check_item(location: StoreNamespace, row: Any, keyring: Keyring) -> list[tu
     except OverflowError:
         faults.append(("metadata", "its metadata has a number that no put takes"))
     return faults
+
+
+def _signature_fault(location: StoreNamespace, row: Any, keyring: Keyring) -> str | None:
+    """Return what is wrong with the signature of an item, or that it has none."""
+    try:
+        keyring.signing.check(row.signature, item_content_of(row, location.tenant))
+        keyring.signing.check_words(row.signature, (row.search_text, row.field_terms))
+    except (Corrupt, KeyMissing) as error:
+        return str(error)
+    return None
 
 
 def _check_vector(vector: Any, dimensions: int) -> str | None:
@@ -319,7 +338,8 @@ def read_items(dialect: Dialect) -> Executable:
     """Select the items of a namespace from key to key; metadata that is no JSON object is NULL."""
     readable = dialect.statements.json_is_object(ITEMS.c.meta) == literal_column("1", Integer)
     columns = (
-        *("key", "version", "codec", "checksum", "search_text", "field_terms", "value"),
+        *("namespace", "key", "version", "codec", "checksum"),
+        *("search_text", "field_terms", "signature", "value"),
         # Reading these columns is the check of them: that they can be read.
         *("created_at", "updated_at", "expires_at", "lifetime"),
     )
@@ -339,11 +359,19 @@ def read_vectors(dialect: Dialect, native: bool) -> Executable | None:
     if not native and not dialect.vectors.may_be_bytes:
         return None
     names = ("key", "field", "model", "part")
+    proof = EMBEDDINGS.c.namespace, EMBEDDINGS.c.signature.label("vector_signature")
     vector = type_coerce(dialect.vectors.readable(EMBEDDINGS.c.vector, native), NULLTYPE).label(
         "vector"
     )
     return (
-        select(*(EMBEDDINGS.c[name] for name in names), EMBEDDINGS.c.dimensions, vector)
+        select(
+            *(EMBEDDINGS.c[name] for name in names),
+            EMBEDDINGS.c.dimensions,
+            *proof,
+            ITEMS.c.version,
+            vector,
+        )
+        .select_from(EMBEDDINGS.outerjoin(ITEMS, same_item(ITEMS, EMBEDDINGS)))
         .where(_in_range(EMBEDDINGS))
         .order_by(*(EMBEDDINGS.c[name] for name in names))
     )

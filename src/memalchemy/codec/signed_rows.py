@@ -7,18 +7,16 @@ the ``epoch`` that caches go by, and the thread that a log was forked from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from memalchemy.codec.places import Place, row_place
-from memalchemy.codec.signatures import encode_fields
+from memalchemy.codec.signatures import json_field
 
 HEAD = (
     *("log_id", "tenant", "thread_id", "namespace", "next_seq", "version", "last_ordinal"),
-    *("head_id", "previous_id", "meta", "created_at", "updated_at", "expires_at", "deleted_at"),
+    *("head_id", "previous_id", "created_at", "updated_at", "expires_at", "deleted_at", "meta"),
 )
 """The columns of ``threads`` that are signed."""
 
@@ -52,7 +50,7 @@ VECTOR = ("field", "model", "part", "dimensions")
 
 def head_content(row: Any) -> Sequence[Any]:
     """Return what is signed of a row of ``threads``."""
-    return ["head", *[getattr(row, name) for name in HEAD]]
+    return ["head", *[getattr(row, name) for name in HEAD[:-1]], json_field(row.meta)]
 
 
 def checkpoint_content(
@@ -72,7 +70,7 @@ def checkpoint_content(
     """Return what is signed of a row of ``checkpoints``."""
     place = "checkpoint", log_id, tenant, seq
     lineage = checkpoint_id, parent_id, ordinal, rests_on, run_id
-    return (*place, *lineage, meta, occurred_at, created_at)
+    return (*place, *lineage, json_field(meta), occurred_at, created_at)
 
 
 def delta_content(
@@ -129,8 +127,9 @@ def item_content(
     lifetime: int | None,
 ) -> Sequence[Any]:
     """Return what is signed of a row of ``store_items``; *namespace* is as stored."""
-    times = _utc(created_at), _utc(updated_at), _utc(expires_at)
-    return "item", _packed(tenant, namespace, key, version, codec, *times, lifetime), meta, value
+    place = "item", tenant, namespace, key, version
+    times = created_at, updated_at, expires_at, lifetime
+    return (*place, json_field(meta), *times, codec, value)
 
 
 def item_content_of(row: Any, tenant: str) -> Sequence[Any]:
@@ -166,8 +165,8 @@ def vector_content(
 
     The *version* is that of the item: an older vector is not valid beside a newer value.
     """
-    place = tenant, namespace, key, version
-    return "vector", _packed(*place, field, model, part, dimensions), vector
+    place = "vector", tenant, namespace, key, version
+    return (*place, field, model, part, dimensions, vector)
 
 
 def vector_content_of(
@@ -185,16 +184,3 @@ def vector_content_of(
         dimensions=row.dimensions,
         vector=vector,
     )
-
-
-def _packed(*fields: Any) -> bytes:
-    """Return small columns as bytes; different values give different bytes."""
-    try:
-        return orjson.dumps(fields)
-    except TypeError:  # a key may have surrogates; anything else is no value of such a column
-        return encode_fields(fields)
-
-
-def _utc(moment: Any) -> Any:
-    is_other = isinstance(moment, datetime) and moment.tzinfo is not UTC
-    return moment.astimezone(UTC) if is_other else moment

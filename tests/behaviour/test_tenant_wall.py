@@ -26,12 +26,11 @@ from memalchemy import (
     ThreadLog,
 )
 from memalchemy.database.executors.asyncpg import AsyncpgConnection
-from memalchemy.dialects import DIALECTS
 from memalchemy.events import StatementEvent, subscribe_statements
 from memalchemy.maintenance import tenants
 from memalchemy.migrate import TABLES, VERSION_TABLE
 from memalchemy.schema import Base, CheckpointRow, DeltaRow, StoreItemRow, ThreadRow
-from servers import Postgres, migrated_database, pgbouncer, pgbouncer_program
+from servers import Postgres, give_rights, migrated_database, pgbouncer, pgbouncer_program
 
 APP, ADMIN, OWNER = "walled_app", "walled_admin", "walled_owner"
 ROADS = ("asyncpg", "asyncpg through SQLAlchemy", "psycopg", "host's engine", "PgBouncer")
@@ -42,17 +41,11 @@ Open = Callable[..., Database]
 @pytest.fixture(scope="module")
 def walled(postgres: Postgres) -> Iterator[str]:
     """A database whose tenants are walled, and whose owner is no superuser."""
-    for role in (APP, ADMIN, OWNER):
-        if not postgres.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'"):
-            postgres.execute(f"CREATE ROLE {role} LOGIN")
     with migrated_database(postgres) as name:
+        for role in (APP, ADMIN, OWNER):
+            give_rights(postgres, role, name)
         for table in (*TABLES, VERSION_TABLE):
             postgres.execute(f"ALTER TABLE {table} OWNER TO {OWNER}", name)
-        for role in (APP, ADMIN):
-            for grant in DIALECTS["postgresql"].maintenance.grants(
-                role, None, (*TABLES, VERSION_TABLE)
-            ):
-                postgres.execute(grant, name)
 
         async def enforce() -> None:
             async with Database(postgres.url(name)) as db:
@@ -275,8 +268,7 @@ async def test_keys_of_all_tenants_are_rotated_by_an_administrator(
 def unwalled(postgres: Postgres, walled: str) -> Iterator[str]:
     """A database of the test's own, for which the application's role has all rights."""
     with migrated_database(postgres) as name:
-        for grant in DIALECTS["postgresql"].maintenance.grants(APP, None, (*TABLES, VERSION_TABLE)):
-            postgres.execute(grant, name)
+        give_rights(postgres, APP, name)
         yield name
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from httpserver import answering, request_of, running
+from httpserver import TOKEN, answering, request_of, running
 from memalchemy import (
     Checkpointer,
     Conflict,
@@ -21,8 +21,12 @@ from memalchemy import (
     HTTPCheckpointer,
     Store,
 )
+from memalchemy.maintenance import tenants
+from servers import Postgres, give_rights, migrated_database
 
-pytestmark = pytest.mark.usefixtures("lasting")
+APPLICATION = "walled_app"
+
+pytestmark = [pytest.mark.usefixtures("lasting"), pytest.mark.walled]
 
 
 @contextmanager
@@ -169,6 +173,61 @@ async def test_requests_of_one_key_at_once_are_one_write(db: Database, base_url:
 
     assert [(one.status_code, one.json()) for one in answers] == [(200, {"version": 1})] * 8
     assert (await Store(db).get_item(("n",), "k")).version == 1
+
+
+async def test_tenants_do_not_share_keys(db: Database, database: str) -> None:
+    others = [db.for_tenant(f"{db.tenant}-{n}") for n in range(3)]
+    tokens = {f"{TOKEN}-{n}": one.tenant for n, one in enumerate(others)}
+    with running(db, tokens=tokens) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=60, verify=False) as client:
+
+            async def write(token: str, key: str) -> tuple[int, Any]:
+                answer = await client.post(
+                    "/v1/threads/thread/checkpoints",
+                    json={"state": {"of": tokens[token]}},
+                    headers={"Authorization": f"Bearer {token}", "Idempotency-Key": key},
+                )
+                return answer.status_code, answer.json()
+
+            asked = [(token, f"k-{n}") for n in range(4) for token in tokens]
+            first = await asyncio.gather(*(write(*one) for one in asked))
+            again = await asyncio.gather(*(write(*one) for one in asked))
+
+    assert {status for status, _ in first} == {201}
+    assert again == first
+    assert len({answer["checkpoint_id"] for _, answer in first}) == len(asked)
+    for one in others:
+        native = Checkpointer(one)
+        made = await native.list_checkpoints("thread", 100)
+        assert len(made) == 4
+        assert [await native.load("thread", name) for name in made] == [{"of": one.tenant}] * 4
+    assert (await db.tenant_wall()).is_active == (database == "walled")
+
+
+def test_a_write_of_a_server_that_was_running_finds_the_wall(
+    postgres: Postgres, client: httpx.Client
+) -> None:
+    async def enforce(url: str) -> None:
+        async with Database(url) as owner:
+            await tenants.enforce(owner)
+
+    with migrated_database(postgres) as name:
+        give_rights(postgres, APPLICATION, name)
+        tokens = {TOKEN: "acme", TOKEN * 2: "globex"}
+        with running(Database(postgres.url(name, user=APPLICATION)), tokens=tokens) as url:
+            for key in ("before", "after"):
+                for token in tokens:
+                    answer = client.put(
+                        f"{url}/v1/store/n/items/{key}",
+                        json={"value": tokens[token]},
+                        headers={"Authorization": f"Bearer {token}", "Idempotency-Key": key},
+                    )
+                    assert answer.status_code == 200, answer.text
+                if key == "before":
+                    asyncio.run(enforce(postgres.url(name)))
+        seen = postgres.execute("SELECT tenant, key FROM store_items WHERE namespace = '/n/'", name)
+
+    assert sorted(seen) == [(t, key) for t in ("acme", "globex") for key in ("after", "before")]
 
 
 def test_a_refused_write_may_be_sent_again_under_its_key(

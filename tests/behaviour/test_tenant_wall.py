@@ -349,14 +349,7 @@ async def test_text_searches_keep_their_indexes(
     await asyncio.gather(*map(fill, range(30)))
     for table in TABLES:
         postgres.execute(f"VACUUM ANALYZE {table}", walled)
-    sent: list[tuple[str, Any]] = []
-    send = AsyncpgConnection._send
-
-    async def note(self: Any, compiled: Any, values: Any) -> Any:
-        sent.append((compiled.sql, values))
-        return await send(self, compiled, values)
-
-    monkeypatch.setattr(AsyncpgConnection, "_send", note)
+    sent = note_what_is_sent(monkeypatch)
     searches: dict[str, list[Any]] = {
         "ix_deltas_search_text": [
             lambda: checkpointer.search("word17"),
@@ -382,8 +375,66 @@ async def test_text_searches_keep_their_indexes(
                     plans.append(await raw.fetch(f"EXPLAIN {sql}", *values))
             last = "\n".join(row[0] for row in plans[-1])
             assert f"Bitmap Index Scan on {index}" in last, last
-            assert "(tenant)::text = (InitPlan" in last, last  # of the policy
+            assert "COALESCE(((tenant)::text = NULLIF(current_setting(" in last, last  # the policy
     await raw.close()
+
+
+async def test_saves_and_loads_are_planned_as_without_the_wall(
+    app: Database, postgres: Postgres, walled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One long thread among tenants with a short one each: the policy is no way to find rows."""
+    db = app.for_tenant("long")
+    checkpointer, store = Checkpointer(db), Store(db)
+    for n in range(300):
+        await checkpointer.save({"n": n}, "t")
+    await store.put(("n",), "k", 1)
+    others = [Checkpointer(app.for_tenant(f"short-{n}")) for n in range(600)]
+    await asyncio.gather(*(one.save({"n": 0}, "t") for one in others))
+    for table in TABLES:
+        postgres.execute(f"VACUUM ANALYZE {table}", walled)
+    sent = note_what_is_sent(monkeypatch)
+    await checkpointer.save({"n": 300}, "t")
+    assert await checkpointer.load("t") == {"n": 300}
+    assert await store.get(("n",), "k") is not None
+    await store.put(("n",), "k", 2)
+
+    plans: dict[str, list[list[str]]] = {}
+    for user in (APP, postgres.user):
+        raw = await asyncpg.connect(postgres.url(walled, user=user))
+        await raw.execute("SET plan_cache_mode = force_generic_plan")
+        for sql, values in sent:
+            async with raw.transaction():
+                await raw.execute("SELECT set_config('memalchemy.tenant', 'long', true)")
+                plans.setdefault(user, []).append(await nodes_of_plan(raw, sql, values))
+        await raw.close()
+    assert len(sent) >= 4
+    assert plans[APP] == plans[postgres.user]
+
+
+def note_what_is_sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    sent: list[tuple[str, Any]] = []
+    send = AsyncpgConnection._send
+
+    async def note(self: Any, compiled: Any, values: Any) -> Any:
+        sent.append((compiled.sql, values))
+        return await send(self, compiled, values)
+
+    monkeypatch.setattr(AsyncpgConnection, "_send", note)
+    return sent
+
+
+async def nodes_of_plan(raw: Any, sql: str, values: Any) -> list[str]:
+    """Return the nodes, with their tables and indexes, of the plan for all values of *sql*.
+
+    The policy needs the rows of what a statement reads, so that an index alone does not do: that is
+    no other way to find them.
+    """
+    await raw.execute(f"PREPARE planned AS {sql}")
+    any_values = ", ".join("NULL" for _ in values)
+    rows = await raw.fetch(f"EXPLAIN (COSTS OFF) EXECUTE planned({any_values})")
+    await raw.execute("DEALLOCATE planned")
+    found = [line.strip() for at, (line,) in enumerate(rows) if at == 0 or "->" in line]
+    return [node.replace("Index Only Scan", "Index Scan") for node in found]
 
 
 async def test_vector_searches_keep_their_index(

@@ -357,13 +357,14 @@ async def test_text_searches_keep_their_indexes(
 ) -> None:
     """Below a policy only leakproof conditions are answered by an index; see EXPLAIN."""
     db = app.for_tenant("explained")
-    checkpointer, store = Checkpointer(db), Store(db)
+    checkpointer, store, log = Checkpointer(db), Store(db), ThreadLog(db)
 
     async def fill(worker: int) -> None:
         for n in range(worker, 1500, 30):
             user = {"user": f"u{n % 300}"}
             await checkpointer.save({"w": f"word{n}"}, f"t{n % 50}", metadata=user)
             await store.put(("n",), f"k{n}", f"word{n}", metadata=user)
+            await log.append(f"t{n % 50}", [f"entry{n}"])
 
     await asyncio.gather(*map(fill, range(30)))
     for table in TABLES:
@@ -373,6 +374,10 @@ async def test_text_searches_keep_their_indexes(
         "ix_deltas_search_text": [
             lambda: checkpointer.search("word17"),
             lambda: checkpointer.search("word17 word23"),
+            lambda: checkpointer.search("word17", below=True),
+            lambda: checkpointer.search("word17 word23", below=True),
+            lambda: log.search("entry17"),
+            lambda: log.search("entry17 entry23"),
         ],
         "ix_checkpoints_meta": [lambda: checkpointer.query_by_metadata("user", "u7")],
         "ix_store_items_search": [

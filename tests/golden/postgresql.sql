@@ -9813,17 +9813,19 @@ AND deltas.kind IN ('entry')
 
 -- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -9880,17 +9882,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=namespace, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -10121,17 +10125,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=namespace, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -10204,17 +10210,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=namespace, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -10478,15 +10486,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -10544,15 +10558,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -10779,15 +10799,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -10861,15 +10887,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -11129,17 +11161,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -11197,17 +11231,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -11233,17 +11269,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -11317,17 +11355,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -11370,15 +11410,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -11437,15 +11483,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -11472,15 +11524,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -11555,15 +11613,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -11607,17 +11671,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_entries(scope=namespace, weighed=False, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -11673,17 +11739,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=False, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -11708,17 +11776,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -11786,17 +11856,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -11834,15 +11906,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=False, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -11899,15 +11977,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=False, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -11933,15 +12017,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=True, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -12010,15 +12100,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=True, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -12057,17 +12153,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -12124,17 +12222,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -12160,17 +12260,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -12239,17 +12341,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -12288,15 +12392,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=False, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -12354,15 +12464,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=False, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -12389,15 +12505,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=True, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -12467,15 +12589,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=True, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (

@@ -23,6 +23,7 @@ import psycopg
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
+from benchmarks.filling import settle
 from benchmarks.measure import Finding, at_most
 from benchmarks.workload import Message, state_at
 from memalchemy import Checkpointer, Database
@@ -35,6 +36,8 @@ MOST = 1.10
 TENANTS = 50
 LENGTH = 40
 """Messages of a thread at which it is saved and loaded."""
+SAVED = 20
+"""Checkpoints of each thread before it is measured."""
 CALLS = 100
 """Calls of a round, of each kind."""
 ROUNDS_OF_ONE = 4
@@ -45,6 +48,7 @@ ROUNDS_OF_ONE = 4
 class Side:
     """One of the two databases, and the tenants of it."""
 
+    url: str
     db: Database
     tenants: list[Checkpointer]
     backend: int
@@ -85,7 +89,12 @@ async def measure(
     async def load(one: Checkpointer) -> None:
         assert await one.load("thread") is not None
 
+    for side in (plain, walled):
+        for one in side.tenants * SAVED:
+            await save(one)
     for name, call in (("save", save), ("load", load)):
+        for side in (plain, walled):
+            settle(side.url)
         yield _finding(name, await _rounds(call, plain, walled, ROUNDS_OF_ONE * rounds))
     for side in (plain, walled):
         await side.db.close()
@@ -106,7 +115,7 @@ async def _open(url: str, *, walled: bool) -> Side:
     made = [Checkpointer(db.for_tenant(f"tenant-{n}")) for n in range(TENANTS)]
     (backend,) = {await _backend(db) for _ in range(2)}
     assert (await db.tenant_wall()).is_active == walled
-    return Side(db, made, backend)
+    return Side(url, db, made, backend)
 
 
 async def _backend(db: Database) -> int:

@@ -81,12 +81,12 @@ class PostgreSQLTenantWall(TenantWall):
         function = f"{prefix}{FUNCTION}()"
         # The planner takes a coalesce() for a filter that half of the rows pass, and nothing more:
         # plans stay those without a wall. A bare comparison it takes for selective: to load, all
-        # checkpoints of a log were read, and a thread was looked for among all of its tenant. As a
-        # subquery it is computed once a statement, for each table and check in it, and that costs
-        # more than computing it for each of the few rows of a save or a load.
-        condition = (
-            f"coalesce(tenant = nullif(current_setting('memalchemy.tenant', true), ''), {function})"
-        )
+        # checkpoints of a log were read, and a thread was looked for among all of its tenant. The
+        # tenant of rows that are read is computed once, for each table in a statement; that of rows
+        # that are written, for each, as they are few and a subquery costs as much as some of them.
+        setting = "nullif(current_setting('memalchemy.tenant', true), '')"
+        read = f"coalesce(tenant = (SELECT {setting}), {function})"
+        written = f"coalesce(tenant = {setting}, {function})"
         dropped = [f"DROP POLICY IF EXISTS {POLICY} ON {prefix}{name};" for name in tables]
         # The function is stable: a volatile one would change plans, too.
         statements = [
@@ -104,7 +104,7 @@ class PostgreSQLTenantWall(TenantWall):
             table = prefix + name
             statements += [
                 f"DROP POLICY IF EXISTS {ADMIN_POLICY} ON {table};",
-                f"CREATE POLICY {POLICY} ON {table} USING ({condition});",
+                f"CREATE POLICY {POLICY} ON {table} USING ({read}) WITH CHECK ({written});",
             ]
             if admins:
                 statements.append(

@@ -738,14 +738,16 @@ async def query_as_adversary(
         case 1:
             return [*(await session.execute(select(row.__table__).where(row.tenant == theirs)))]
         case 2:
-            gone = await session.execute(delete(row).where(row.tenant == theirs))
+            gone: Any = await session.execute(delete(row).where(row.tenant == theirs))
             return [(theirs,)] * gone.rowcount
         case 3:
             change = update(row).where(row.tenant == theirs).values(tenant=row.tenant)
-            return [(theirs,)] * (await session.execute(change)).rowcount
+            changed: Any = await session.execute(change)
+            return [(theirs,)] * changed.rowcount
     sql, rows = at.choice(SQL).replace("{t}", row.__tablename__), []
     for one in [*(TELLING if "pg_temp" in sql else ()), *sql.split("; ")]:
-        result = await session.execute(text(one), {"victim": theirs} if ":victim" in one else {})
+        binds = {"victim": theirs} if ":victim" in one else {}
+        result: Any = await session.execute(text(one), binds)
         rows = [tuple(found) for found in result] if result.returns_rows else []
     if "pg_temp" in sql or "VIEW" in sql:
         await session.rollback()

@@ -762,7 +762,9 @@ class Store:
         check_callable(work, "work", "some items and a connection")
         accepts = Filter.parse(filter)
         if accepts is None:
-            raise ValueError("the filter is empty: it would accept every item of the namespace")
+            raise InvalidArgument(
+                "the filter is empty: it would accept every item of the namespace"
+            )
         items = self.iter_items(
             namespace, prefix=prefix, filter=filter, order="key", connection=connection
         )

@@ -115,6 +115,16 @@ class RemoteServer:
             raise malformed(self.url, "an answer to this")
         return tree
 
+    async def exists(self, path: str) -> bool:
+        """Return whether something is there, without a transfer of it."""
+        headers = {"If-None-Match": "*"}
+        reply = await self.transport.read("GET", await self._whole(path), headers=headers)
+        if reply.status == 304:
+            return True
+        if self._is_absent(reply):
+            return False
+        raise self.transport.error_of(reply, writes=False)
+
     async def read(
         self,
         method: str,
@@ -203,10 +213,17 @@ class RemoteServer:
         known = self._offer is not None and self._offer.prefix is not None
         return {"Idempotency-Key": uuid.uuid4().hex} if known else {}
 
-    async def write_and_count(self, path: str, body: Mapping[str, Any] | None = None) -> int:
+    async def write_and_count(
+        self, path: str, body: Mapping[str, Any] | None = None, *, once: bool = True
+    ) -> int:
         """Post a request that changes something; return the count in its answer."""
-        tree = await self.write(path, body)
+        tree = await self.write(path, body, once=once)
         return self.decode(lambda found: int(found["count"]), tree, writes=True)
+
+    async def read_count(self, path: str, body: Mapping[str, Any]) -> int:
+        """Post a request that changes nothing; return the count in its answer."""
+        tree = await self.read("POST", path, body=body)
+        return self.decode(lambda found: int(found["count"]), tree)
 
     async def delete(self, path: str) -> bool:
         """Delete something; return ``False`` if the server says that it is not there."""

@@ -105,9 +105,13 @@ class Transport:
         path: str,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
     ) -> Reply:
         """Send a request that changes nothing, up to `ATTEMPTS` times."""
-        return await self._send(method, path, query, body, {}, writes=False, attempts=ATTEMPTS)
+        return await self._send(
+            method, path, query, body, headers or {}, writes=False, attempts=ATTEMPTS
+        )
 
     async def write(
         self,

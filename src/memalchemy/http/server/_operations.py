@@ -27,7 +27,7 @@ from memalchemy.http.server._idempotency import answer_once, check_key, fingerpr
 from memalchemy.http.server._limits import Limits, has_more_values
 from memalchemy.http.server._middleware import check_access, check_namespace, tenant_of
 from memalchemy.http.server._problems import Problem, too_large
-from memalchemy.http.server._schemas import ListNamespacesQuery
+from memalchemy.http.server._schemas import ListNamespacesQuery, NamingNamespaces
 from memalchemy.http.server._tokens import Scope as Access
 from memalchemy.keys import parse_namespace
 
@@ -86,10 +86,13 @@ class Operation:
             arguments["query"] = _validate(self.query, parameters, server.limits)
         elif parameters:
             raise InvalidArgument("this operation takes no parameters")
-        if is_guarded:
+        names_in_body = self.body is not None and issubclass(self.body, NamingNamespaces)
+        if is_guarded and not (names_in_body and "namespace" not in arguments):
             check_namespace(request.scope, _namespace_of(arguments))
         if self.body is not None:
-            arguments["body"] = await _parse_body(self.body, request, server.limits)
+            body = arguments["body"] = await _parse_body(self.body, request, server.limits)
+            for namespace in body.namespaces() if isinstance(body, NamingNamespaces) else ():
+                check_namespace(request.scope, namespace)
         if self.conditional:
             arguments["conditions"] = Conditions.of(request.headers)
         context = server.of_tenant(tenant_of(request.scope))

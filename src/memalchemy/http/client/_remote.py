@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from memalchemy.contracts import CheckpointerCapabilities
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, NotFound
 from memalchemy.http import wire
+from memalchemy.http._gzip import GZIP
 from memalchemy.http.client._transport import Reply, Transport, malformed
 
 T = TypeVar("T")
@@ -27,6 +28,8 @@ class Offer:
     calls: frozenset[str]
     is_certain: bool = True
     """The answer came from the server itself; otherwise the server is asked again."""
+    encodings: frozenset[str] = frozenset()
+    """The encodings that the body of a request may have."""
     prefix: str | None = None
     """The path of a server of memalchemy's behind the address; ``None`` for one of others'."""
 
@@ -80,6 +83,7 @@ class RemoteServer:
         offer = _offer_of(reply, self._version_path)
         if offer.is_certain:
             self._offer, self._unknown_path = offer, reply.tree if status == 404 else None
+            self.transport.compresses = GZIP in offer.encodings
         return offer
 
     async def offers(self, call: str) -> bool:
@@ -290,4 +294,5 @@ def _offer_of(reply: Reply, version_path: str) -> Offer:
     names = CheckpointerCapabilities.__dataclass_fields__
     known = {name: able.get(name) is True for name in names} if isinstance(able, dict) else {}
     calls = frozenset(map(str, tree.get("calls") or ()))
-    return Offer(CheckpointerCapabilities(**known), calls, prefix=version_path)
+    encodings = frozenset(map(str, tree.get("encodings") or ()))
+    return Offer(CheckpointerCapabilities(**known), calls, encodings=encodings, prefix=version_path)

@@ -19,8 +19,9 @@ from starlette.responses import Response
 
 from memalchemy.errors import InvalidArgument, TooLarge
 from memalchemy.http import wire
+from memalchemy.http._gzip import GZIP, compress
 from memalchemy.http._offload import offload
-from memalchemy.http.server._compression import SMALLEST, accepts_gzip, compress
+from memalchemy.http.server._compression import SMALLEST, accepts_gzip
 from memalchemy.http.server._conditions import Conditions
 from memalchemy.http.server._context import Answer, RequestContext, ServerContext
 from memalchemy.http.server._idempotency import answer_once, check_key, fingerprint
@@ -107,7 +108,7 @@ class Operation:
             headers["Vary"] = "Accept-Encoding"
             if accepts_gzip(request.headers.get("accept-encoding", "")):
                 document = await compress(document)
-                headers["Content-Encoding"] = "gzip"
+                headers["Content-Encoding"] = GZIP
         return Response(document, status, headers=headers, media_type=wire.JSON)
 
     async def _answer(

@@ -812,6 +812,7 @@ class Capabilities(Schema):
     checkpointer: dict[str, bool]
     calls: Annotated[list[str], Field(description="The operation ids of this server.")]
     max_body_bytes: int
+    encodings: Annotated[list[str], Field(description="Those that the body of a request may have.")]
 
 
 class ProblemDocument(BaseModel):

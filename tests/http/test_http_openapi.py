@@ -61,6 +61,28 @@ def test_the_document_has_every_operation_and_no_other(url: str) -> None:
     assert TOKEN not in json.dumps(document)
 
 
+def test_the_document_describes_the_headers(url: str) -> None:
+    document = httpx.get(f"{url}/v1/openapi.json").json()
+    paths, headers = document["paths"], document["components"]["headers"]
+
+    def sent(operation: Any) -> set[str]:
+        return {one["name"] for one in operation["parameters"] if one["in"] == "header"}
+
+    item = paths["/v1/store/{namespace}/items/{key}"]
+    assert sent(item["get"]) == {"X-Request-Id", "Accept-Encoding", "If-None-Match"}
+    assert sent(item["put"]) >= {"If-Match", "If-None-Match", "Idempotency-Key"}
+    assert "gzip" in item["put"]["requestBody"]["description"]
+    assert "ETag" in item["get"]["responses"]["200"]["headers"]
+    assert "ETag" in item["get"]["responses"]["304"]["headers"]
+    assert "ETag" in item["put"]["responses"]["412"]["headers"]
+    assert headers["X-Request-Id"]["required"]
+    for operation in (one for methods in paths.values() for one in methods.values()):
+        for response in operation["responses"].values():
+            names = set(response["headers"])
+            assert "X-Request-Id" in names
+            assert names <= set(headers)
+
+
 OF_OTHERS = {"health", "health_live", "health_ready"}
 """Operations for supervisors and load balancers; the first is that of `health_check`."""
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import UNSET, CheckpointInfo, CheckpointRecord, Unset
 from memalchemy.errors import Conflict, InvalidArgument, NotFound, ThreadDeleted
 from memalchemy.http import wire
@@ -20,7 +21,6 @@ from memalchemy.http.server._conditions import (
     tag_of_checkpoint,
 )
 from memalchemy.http.server._context import Answer, RequestContext, page
-from memalchemy.http.server._cursors import decode_cursor, encode_cursor
 from memalchemy.http.server._limits import MAX_RESULTS
 from memalchemy.http.server._operations import Operations
 from memalchemy.http.server._values import decode
@@ -348,7 +348,7 @@ async def list_with_metadata(context: RequestContext, query: schemas.NewestCheck
 
     def cursor(last: CheckpointRecord) -> str:
         created_at, seq, thread_id = _place_of(last)
-        return encode_cursor("newest", created_at.isoformat(), seq, thread_id, offset + query.limit)
+        return encode_cursor("newest", created_at, seq, thread_id, offset + query.limit)
 
     answer = page("checkpoints", behind, query.limit, cursor)
     return answer | await _infos(answer["checkpoints"])
@@ -420,7 +420,7 @@ def _place_of(info: CheckpointRecord) -> tuple[datetime, int, str]:
 
 
 def _cursor_of_thread(mark: ThreadMark) -> str:
-    return encode_cursor("threads", mark.updated_at.isoformat(), mark.thread_id)
+    return encode_cursor("threads", mark.updated_at, mark.thread_id)
 
 
 async def _history(

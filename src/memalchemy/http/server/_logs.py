@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import UNSET, Entry, Unset
 from memalchemy.conversations import Conversation
 from memalchemy.conversations.tool_exchange import ToolExchange
@@ -18,7 +19,6 @@ from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._context import RequestContext, page
-from memalchemy.http.server._cursors import decode_cursor, encode_cursor
 from memalchemy.http.server._operations import Operations
 from memalchemy.http.server._values import decode, decode_list
 from memalchemy.keys import check_entry_key, check_thread_id, encode_namespace
@@ -55,7 +55,7 @@ async def list_logs(
 
 
 def _cursor_of_thread(mark: ThreadMark) -> str:
-    return encode_cursor("logs", mark.updated_at.isoformat(), mark.thread_id)
+    return encode_cursor("logs", mark.updated_at, mark.thread_id)
 
 
 @operations.add(

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import UNSET, NewItem, StoreItem, Unset
 from memalchemy.errors import Conflict, InvalidArgument, NotFound
 from memalchemy.http import wire
@@ -22,7 +23,6 @@ from memalchemy.http.server._conditions import (
     tag_of_item,
 )
 from memalchemy.http.server._context import Answer, RequestContext, page
-from memalchemy.http.server._cursors import decode_cursor, encode_cursor
 from memalchemy.http.server._operations import Operations
 from memalchemy.http.server._values import decode, decode_list
 from memalchemy.keys import parse_namespace
@@ -183,7 +183,7 @@ async def store_list(
 
 
 def _cursor_of_item(item: StoreItem) -> str:
-    return encode_cursor("items", item.updated_at.isoformat(), list(item.namespace), item.key)
+    return encode_cursor("items", item.updated_at, list(item.namespace), item.key)
 
 
 @operations.add(

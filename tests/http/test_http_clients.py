@@ -330,9 +330,22 @@ async def test_writes_whose_answers_are_lost_are_done_once(db: Database, base_ur
     with losing(base_url, 1) as url:
         async with HTTPConversation(url, "t") as conversation:
             assert await conversation.add(Message.user("Hello")) == [1]
+    with losing(base_url, 2) as url:
+        async with HTTPConversation(url, "other") as conversation:
+            await conversation.add(Message.user("Hello"))
+    with losing(base_url, 2) as url:
+        async with HTTPConversation(url, "other") as conversation:
+            assert await conversation.clear() == 1
+    with losing(base_url, 1) as url:
+        async with HTTPThreadLog(url) as log:
+            assert (await log.pop("t")).value == "two"
+    with losing(base_url, 1) as url:
+        async with HTTPStore(url) as store:
+            assert await store.put_batch([(USERS, "k", 1)], if_exists="fail") == [1]
 
-    assert await ThreadLog(db).count("t") == 2
+    assert await ThreadLog(db).count("t") == 1
     assert len(await Conversation(db, "t").history()) == 1
+    assert await Conversation(db, "other").history() == []
 
 
 async def test_an_outage_is_an_exception() -> None:

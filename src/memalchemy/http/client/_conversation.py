@@ -207,12 +207,12 @@ class HTTPConversation(RemoteClient):
 
     async def clear(self) -> int:
         """Remove all messages and the summary; return how many messages went."""
-        tree = await self._server.change("DELETE", f"{self._path}/messages", once=True)
+        tree = await self._server.change("DELETE", f"{self._path}/messages")
         return self._server.decode(lambda found: int(found["count"]), tree, writes=True)
 
     async def delete(self) -> bool:
         """Delete the conversation, not the thread's other logs; return whether it was there."""
-        return await self._server.change("DELETE", self._path, once=True) is not None
+        return await self._server.change("DELETE", self._path) is not None
 
 
 def _message(tree: Mapping[str, Any]) -> Message:

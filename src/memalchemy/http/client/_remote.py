@@ -174,16 +174,12 @@ class RemoteServer:
         path: str,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, Any] | None = None,
-        *,
-        once: bool = False,
     ) -> Any:
         """Send a request that changes something, and return the JSON of its answer.
 
-        ``None`` if the server says that it is not there. Unless it is *once*, it is repeated if its
-        answer is lost.
+        ``None`` if the server says that it is not there. It is repeated if its answer is lost.
         """
-        whole = await self._whole(path)
-        headers = {} if once else self.key()
+        whole, headers = await self._whole(path), self.key()
         reply = await self.transport.write(
             method, whole, body, query=query, headers=headers, repeats=bool(headers)
         )

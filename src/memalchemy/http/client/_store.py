@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memalchemy.codec.values import from_jsonable, jsonable
 from memalchemy.contracts import (
@@ -27,9 +27,6 @@ from memalchemy.http.client._client import RemoteClient, namespace_path, spelled
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.keys import check_list, check_name, check_namespace
 from memalchemy.metadata import check_metadata
-
-if TYPE_CHECKING:
-    from memalchemy.store.compare_and_swap import Change
 
 Namespace = Sequence[str]
 
@@ -219,7 +216,7 @@ class HTTPStore(RemoteClient):
         self,
         namespace: Namespace,
         key: str,
-        function: Change,
+        function: Callable[[StoreItem | None], Any],
         *,
         metadata: Mapping[str, Any] | Unset | None = UNSET,
         ttl: Seconds | None = None,

@@ -194,6 +194,7 @@ async def log_fork(
     answer=schemas.Popped,
     problems=(409, 410),
     keyed=True,
+    access=("read", "write"),
 )
 async def log_pop(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ChangeLogBody
@@ -384,11 +385,11 @@ async def conversation_add(
     return {"positions": positions}
 
 
-@operations.add("DELETE", MESSAGES, answer=schemas.Count)
+@operations.add("DELETE", MESSAGES, answer=schemas.Count, keyed=True)
 async def conversation_clear(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Remove all messages of a conversation, and its summary."""
     conversation = Conversation(context.db, thread_id, namespace=namespace)
-    return {"count": await conversation.clear()}
+    return {"count": await conversation.clear(connection=context.connection)}
 
 
 @operations.add("GET", CONVERSATION + "/count", answer=schemas.Count)
@@ -510,6 +511,7 @@ async def conversation_begin_exchange(
     answer=schemas.Exchange,
     problems=(404, 409, 410),
     keyed=True,
+    access=("read", "write"),
 )
 async def conversation_add_results(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ResultsBody
@@ -539,7 +541,14 @@ async def conversation_commit_exchange(
     return {"positions": positions}
 
 
-@operations.add("DELETE", EXCHANGE, answer=schemas.Exchange, problems=(404,), keyed=True)
+@operations.add(
+    "DELETE",
+    EXCHANGE,
+    answer=schemas.Exchange,
+    problems=(404,),
+    keyed=True,
+    access=("read", "write"),
+)
 async def conversation_abort_exchange(
     context: RequestContext, namespace: Namespace, thread_id: str
 ) -> Any:
@@ -549,10 +558,11 @@ async def conversation_abort_exchange(
     return _exchange(exchange, thread_id)
 
 
-@operations.add("DELETE", CONVERSATION, answer=schemas.Deleted, problems=(404,))
+@operations.add("DELETE", CONVERSATION, answer=schemas.Deleted, problems=(404,), keyed=True)
 async def conversation_delete(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Delete a conversation; the thread's checkpoints and other logs stay."""
-    if not await Conversation(context.db, thread_id, namespace=namespace).delete():
+    conversation = Conversation(context.db, thread_id, namespace=namespace)
+    if not await conversation.delete(connection=context.connection):
         raise NotFound(f"there is no conversation of thread {thread_id!r} in this namespace")
     return {"deleted": True}
 

@@ -85,7 +85,7 @@ def _operation(operation: Operation, with_tokens: bool) -> dict[str, Any]:
         },
     }
     if with_tokens and not operation.public:
-        found["security"] = [{"token": [] if operation.any_token else [operation.access]}]
+        found["security"] = [{"token": [] if operation.any_token else list(operation.access)}]
     parameters = [_path_parameter(name) for name in re.findall(r"{(\w+)}", operation.path)]
     parameters += [_header(name) for name in _header_names(operation)]
     if operation.query is not None:

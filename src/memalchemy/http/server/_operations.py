@@ -47,8 +47,8 @@ class Operation:
     successes that are not ``status``, with the same schema. ``problems`` are the
     error statuses that only some operations have. A ``public`` operation needs no token: it shows
     nothing of any tenant. A ``conditional`` one takes If-Match and If-None-Match, a ``keyed`` one
-    an Idempotency-Key: it passes ``context.connection`` on. ``any_token`` is for one that every
-    token is good for, whatever its scopes.
+    an Idempotency-Key: it passes ``context.connection`` on. A token needs each scope of ``access``.
+    ``any_token`` is for one that every token is good for, whatever its scopes.
     """
 
     method: str
@@ -62,7 +62,7 @@ class Operation:
     other_statuses: tuple[int, ...]
     problems: tuple[int, ...]
     public: bool
-    access: Access
+    access: tuple[Access, ...]
     conditional: bool
     keyed: bool
     any_token: bool
@@ -80,7 +80,8 @@ class Operation:
         server: ServerContext = request.app.state.server
         is_guarded = not (self.public or self.any_token)
         if is_guarded:
-            check_access(request.scope, self.access)
+            for access in self.access:
+                check_access(request.scope, access)
         arguments = _path_arguments(request)
         parameters = _query_parameters(request)
         if self.query is not None:
@@ -119,7 +120,7 @@ class Operation:
             return found if isinstance(found, Answer) else Answer(found)
 
         key = request.headers.get("idempotency-key")
-        if key is None or self.access == "read":
+        if key is None or self.access == ("read",):
             return await call(context)
         if not self.keyed:
             raise InvalidArgument("this operation takes no Idempotency-Key; nothing was done")
@@ -157,7 +158,7 @@ class Operations(list[Operation]):
         other_statuses: tuple[int, ...] = (),
         problems: tuple[int, ...] = (),
         public: bool = False,
-        access: Access | None = None,
+        access: Access | tuple[Access, ...] | None = None,
         conditional: bool = False,
         keyed: bool = False,
         any_token: bool = False,
@@ -166,7 +167,8 @@ class Operations(list[Operation]):
 
         If *access* is not given, a ``GET`` reads and other methods write.
         """
-        right: Access = access or ("read" if method == "GET" else "write")
+        given: Access | tuple[Access, ...] = access or ("read" if method == "GET" else "write")
+        right = given if isinstance(given, tuple) else (given,)
 
         whole_path = path if public else wire.VERSION_PATH + path
 

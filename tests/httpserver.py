@@ -65,11 +65,12 @@ def running(db: Database, **options: Any) -> Iterator[str]:
 
 
 def started(
-    *arguments: str, port: int = 0, **environment: str
+    *arguments: str, port: int = 0, grace: int = 10, **environment: str
 ) -> tuple[subprocess.Popen[str], str]:
     """Start `memalchemy serve` in a process of its own; return it and its URL."""
+    options = ("--json", "--port", str(port), "--grace", str(grace))
     process = subprocess.Popen(
-        [sys.executable, "-m", "memalchemy", *arguments, "serve", "--port", str(port), "--json"],
+        [sys.executable, "-m", "memalchemy", *arguments, "serve", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -37,15 +37,14 @@ class Load:
     """The exit code and the standard error of each server."""
 
 
-async def restarts_under_load(
-    db: Database, url: str, restarts: int, seconds: float = 0.7, *options: str
-) -> Load:
+async def restarts_under_load(db: Database, url: str, restarts: int, seconds: float = 0.7) -> Load:
     """Stop and start a server under load, and check that the database holds what was written."""
     load, stop, port = Load(), asyncio.Event(), free_port()
 
     async def begin() -> Any:
         arguments = ("--db", url, "--tenant", db.tenant)
-        process, base = await asyncio.to_thread(started, *arguments, port=port)
+        # The grace is for a busy machine: what is cut off would leave a traceback.
+        process, base = await asyncio.to_thread(started, *arguments, port=port, grace=25)
         assert base == f"http://127.0.0.1:{port}"
         return process
 

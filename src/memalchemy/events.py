@@ -95,6 +95,8 @@ def publish(event: Event) -> None:
 
 def _begin(event: Event) -> tuple[Subscriber, ...]:
     """Tell observers that an operation begins; return what they want to be called at its end."""
+    if not _observers:
+        return ()
     ends: list[Subscriber] = []
     for observer in _observers:
         try:

@@ -155,6 +155,8 @@ async def test_items_are_written_read_and_deleted_in_batches(db: Database, base_
             await store.put_batch([(USERS, "new", 2), (*one, 3)], if_exists="fail")
         with pytest.raises(NotSerialisable):
             await store.put_batch([(USERS, "new", 2), (*one, object())])
+        with pytest.raises(ValueError, match="no times"):
+            await store.put_batch([NewItem(USERS, "new", 2, updated_at=datetime.now(UTC))])
         assert await native.get(USERS, "new") is None
         assert await store.delete_batch([none, none]) == 1
 

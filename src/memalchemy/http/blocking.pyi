@@ -675,12 +675,13 @@ class HTTPStore:
         """Write items, all or none; return their versions, in the order given.
 
         Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
-        of which *embedding* is one vector, and *index* and the times are not sent. Otherwise as
-        `memalchemy.Store.put_batch`.
+        of which *embedding* is one vector. Otherwise as `memalchemy.Store.put_batch`.
 
         Raises:
             Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
+            ValueError: one has an *index* or times, which the server does not take; nothing was
+                sent.
         """
 
     def put_embedding(

@@ -19,7 +19,7 @@ from memalchemy.contracts import (
     check_limit,
     to_timedelta,
 )
-from memalchemy.errors import Conflict
+from memalchemy.errors import Conflict, InvalidArgument
 from memalchemy.events import operation
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
@@ -102,12 +102,13 @@ class HTTPStore(RemoteClient):
         """Write items, all or none; return their versions, in the order given.
 
         Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
-        of which *embedding* is one vector, and *index* and the times are not sent. Otherwise as
-        `memalchemy.Store.put_batch`.
+        of which *embedding* is one vector. Otherwise as `memalchemy.Store.put_batch`.
 
         Raises:
             Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
+            ValueError: one has an *index* or times, which the server does not take; nothing was
+                sent.
         """
         given = [_new_item(one) for one in check_list(items, "put_batch")]
         values = [one.value for one in given]
@@ -473,6 +474,11 @@ def _names(keys: Iterable[tuple[Namespace, str]]) -> dict[str, Any]:
 
 def _new_item(one: Sequence[Any] | NewItem) -> NewItem:
     if isinstance(one, NewItem):
+        times = (one.created_at, one.updated_at, one.expires_at)
+        if one.index is not None or times != (None, None, None):
+            raise InvalidArgument(
+                "a server takes no index and no times of an item: give its embedding and its ttl"
+            )
         return one
     if not isinstance(one, (tuple, list)) or not 3 <= len(one) <= 4:
         raise TypeError(

@@ -15,5 +15,7 @@ def is_not_local() -> ColumnElement[bool]:
     Each database counts changes of its vectors itself, and registers the keys that it is written
     with. Other internal items are written as a user's are, encrypted with the tenant's key.
     """
-    local = [literal_column(f"'{name}'") for name in (COUNTERS, KEYS_NAMESPACE)]
+    local: list[ColumnElement[str]] = [
+        literal_column(f"'{name}'") for name in (COUNTERS, KEYS_NAMESPACE)
+    ]
     return and_(*(ITEMS.c.namespace != name for name in local))

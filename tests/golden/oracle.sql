@@ -5398,8 +5398,8 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant = :k_tenant
-  AND NOT (store_items.namespace >= :k_internal
-    AND store_items.namespace < :k_internal_end)) stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/') stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
@@ -5415,8 +5415,8 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant != '~'
-  AND NOT (store_items.namespace >= :k_internal
-    AND store_items.namespace < :k_internal_end)) stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/') stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_vectors(scope=tenant)
@@ -5510,8 +5510,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND NOT (store_items.namespace >= :k_internal
-  AND store_items.namespace < :k_internal_end)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -5530,8 +5530,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND NOT (store_items.namespace >= :k_internal
-  AND store_items.namespace < :k_internal_end)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -5546,8 +5546,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= :k_internal
-  AND store_items.namespace < :k_internal_end)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -5568,8 +5568,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= :k_internal
-  AND store_items.namespace < :k_internal_end)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 

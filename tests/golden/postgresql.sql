@@ -8024,8 +8024,8 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant = $1::VARCHAR
-  AND NOT (store_items.namespace >= $2::VARCHAR
-    AND store_items.namespace < $3::VARCHAR)) AS stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
@@ -8040,8 +8040,8 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant != '~'
-  AND NOT (store_items.namespace >= $1::VARCHAR
-    AND store_items.namespace < $2::VARCHAR)) AS stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_vectors(scope=tenant)
@@ -8128,11 +8128,11 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
-AND NOT (store_items.namespace >= $2::VARCHAR
-  AND store_items.namespace < $3::VARCHAR)
-AND (store_items.namespace, store_items.key) > ($4::VARCHAR, $5::VARCHAR)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $6
+LIMIT $4
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
@@ -8144,10 +8144,10 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
-AND NOT (store_items.namespace >= $2::VARCHAR
-  AND store_items.namespace < $3::VARCHAR)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $4
+LIMIT $2
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
@@ -8159,12 +8159,12 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= $1::VARCHAR
-  AND store_items.namespace < $2::VARCHAR)
-AND (store_items.tenant, store_items.namespace, store_items.key) > ($3::VARCHAR, $4::VARCHAR,
-    $5::VARCHAR)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
+    $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $6
+LIMIT $4
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
@@ -8176,10 +8176,10 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= $1::VARCHAR
-  AND store_items.namespace < $2::VARCHAR)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $3
+LIMIT $1
 
 -- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload

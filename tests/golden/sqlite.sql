@@ -5857,8 +5857,8 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant = ?
-  AND NOT (store_items.namespace >= ?
-    AND store_items.namespace < ?)) AS stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
@@ -5873,8 +5873,8 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant != '~'
-  AND NOT (store_items.namespace >= ?
-    AND store_items.namespace < ?)) AS stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_vectors(scope=tenant)
@@ -5966,8 +5966,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -5984,8 +5984,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -6001,8 +6001,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -6019,8 +6019,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?

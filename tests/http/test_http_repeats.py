@@ -21,7 +21,12 @@ from memalchemy import (
     HTTPCheckpointer,
     Store,
 )
+from memalchemy.codec.encryption import generate_key
+from memalchemy.inspection import Inspector
 from memalchemy.maintenance import tenants
+from memalchemy.rotation import rotate_keys
+from memalchemy.space import measure
+from memalchemy.store.jsonl import export_items
 from servers import Postgres, give_rights, migrated_database
 
 APPLICATION = "walled_app"
@@ -256,6 +261,51 @@ def test_invalid_keys_are_refused(base_url: str, client: httpx.Client) -> None:
     )
     assert answer.status_code == 422
     assert client.get(f"{base_url}/v1/store/n/items/k").status_code == 404
+
+
+async def test_stored_answers_are_not_items_of_the_tenant(db: Database, base_url: str) -> None:
+    async def put() -> dict[str, Any]:
+        headers = {"Idempotency-Key": "once"}
+        async with httpx.AsyncClient(base_url=base_url, timeout=60, verify=False) as client:
+            answer = await client.put("/v1/store/n/items/k", json={"value": 1}, headers=headers)
+        return answer.json()
+
+    assert await put() == {"version": 1}
+    store, inspector = Store(db), Inspector(db)
+    items = [item async for item in store.iter_items((), prefix=True)]
+    exported = [record async for record in export_items(store, prefix=True)]
+    shown = await inspector.items((), below=True, internal=True)
+
+    assert [item.namespace for item in items] == [("n",)]
+    assert [record["namespace"] for record in exported] == [["n"]]
+    assert [item["namespace"] for item in shown["items"]] == [["n"]]
+    assert await store.list_namespaces() == [("n",)]
+    assert await store.count((), prefix=True) == 1
+    assert (await measure(db)).items == 1
+    assert len(await store.search((), prefix=True, filter={})) == 1
+    assert await store.get(("~requests",), "once") is None
+    assert await store.clear_namespace((), prefix=True) == 1
+    assert await put() == {"version": 1}
+    assert await store.count((), prefix=True) == 0, "the write was done again"
+
+
+@pytest.mark.own_keys
+async def test_stored_answers_are_read_after_a_change_of_keys(
+    db: Database, shared_url: str, client: httpx.Client
+) -> None:
+    old, new = generate_key(), generate_key()
+    headers = {"Idempotency-Key": "once", "Content-Type": "application/json"}
+
+    def put(keys: list[str]) -> httpx.Response:
+        with running(Database(shared_url, tenant=db.tenant, keys=keys)) as url:
+            return client.put(f"{url}/v1/store/n/items/k", json={"value": 1}, headers=headers)
+
+    first = await asyncio.to_thread(put, [old])
+    async with Database(shared_url, tenant=db.tenant, keys=[new, old]) as both:
+        assert (await rotate_keys(both)).left == 0
+    again = await asyncio.to_thread(put, [new])
+
+    assert [first.json(), again.json()] == [{"version": 1}] * 2
 
 
 # --- Entity tags ---------------------------------------------------------------------------------

@@ -53,8 +53,10 @@ INTEGRATIONS = (
 )
 """Those of the frameworks: a run, results and a page of their own."""
 
-ALONE = ("crewai_flows",)
-"""Those of frameworks that need an environment of their own: they run if ``--only`` names them."""
+ALONE = ("tenant_wall", "crewai_flows")
+"""Those that are part of no stored run, such as one of a framework that needs an environment of
+its own: they run if ``--only`` names them.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -97,8 +97,8 @@ FRAMEWORKS = {
 }
 """The groups of the run of the integrations."""
 
-ALONE = {"crewai_flows": "CrewAI: flows"}
-"""The groups of frameworks that need an environment of their own; no run that is kept has them."""
+ALONE = {"tenant_wall": "Tenants walled by the database", "crewai_flows": "CrewAI: flows"}
+"""The groups that no run that is kept has."""
 
 
 @dataclass(frozen=True)

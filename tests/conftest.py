@@ -23,11 +23,18 @@ import memalchemy
 import neighbours
 import sync_face
 from golden.watch import never_seen
-from memalchemy import migrate as migrate_
 from memalchemy.codec import encryption
 from memalchemy.errors import MemalchemyError
+from memalchemy.maintenance import tenants
 from oracle import strict
-from servers import Postgres, migrated_database, pgbouncer, pgbouncer_program, postgres_server
+from servers import (
+    Postgres,
+    give_rights,
+    migrated_database,
+    pgbouncer,
+    pgbouncer_program,
+    postgres_server,
+)
 
 # The same random examples in every run; MEMALCHEMY_EXAMPLES looks for new ones, and for more.
 settings.register_profile("repeatable", derandomize=True, database=None)
@@ -38,7 +45,13 @@ if "MEMALCHEMY_EXAMPLES" not in os.environ:
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 
 APPLICATION = "ma_application"
+OF_APPLICATION = ("psycopg", "walled")
+"""Those on which tests connect as an application does: with a role that has no right to any DDL."""
 DATABASES = ("sqlite", "sqlite-memory", "postgresql", "psycopg")
+SERVERS = ("postgresql", "psycopg", "walled")
+"""Those on the PostgreSQL server. On ``walled`` row-level security is between the tenants; it is
+chosen by ``--databases walled``, and by the mark of that name beside ``postgresql``.
+"""
 TOY = Path(__file__).parent / "dialects" / "toy"
 """A third party's dialect, chosen by ``--databases toy``: see `memalchemy_toy`."""
 
@@ -71,7 +84,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--databases",
         help="which databases to run the behavioural suite on, of "
-        f"{', '.join(DATABASES)}, oracle, toy",
+        f"{', '.join(DATABASES)}, walled, oracle, toy",
     )
     parser.addoption(
         "--server",
@@ -122,6 +135,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "unsigned_only(reason): what cannot be under --signed, such as a forged row"
     )
     config.addinivalue_line("markers", "own_signing_keys: says itself what is signed, and how")
+    config.addinivalue_line("markers", "walled: runs on PostgreSQL with walled tenants, too")
     config.addinivalue_line("markers", "alone: measures time or fills the machine; see neighbours")
     neighbours.meet(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -180,7 +194,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def needs_a_server(item: pytest.Item) -> bool:
     """Whether a test is of a PostgreSQL server; without its parameters it may need none."""
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    of_a_server = {"postgresql", "psycopg", "asyncpg"} & {p for p in parameters if type(p) is str}
+    of_a_server = {*SERVERS, "asyncpg"} & {p for p in parameters if type(p) is str}
     return bool(of_a_server) or "postgres" in getattr(item, "fixturenames", ())
 
 
@@ -207,6 +221,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         strictly = metafunc.config.getoption("--strict-oracle")
         if os.environ.get("ORACLE_URL") and "oracle" not in chosen and not strictly:
             chosen.append("oracle")
+        marks = metafunc.definition.iter_markers("walled")
+        if "postgresql" in chosen and "walled" not in chosen and any(marks) and not strictly:
+            chosen.append("walled")
         if {"reopen", "lasting"} & {*metafunc.fixturenames}:
             # A database in memory has one Database only.
             chosen = [name for name in chosen if name != "sqlite-memory"]
@@ -278,36 +295,31 @@ def shared_url(
         return "sqlite://"
     url = _new_url(database, tmp_path_factory.mktemp("shared"), request)
 
-    async def migrate() -> list[str]:
+    async def migrate() -> None:
         db = memalchemy.Database(url)
         await db.migrate()
+        if database == "walled":
+            await tenants.enforce(db)
         await db.close()
-        return db.dialect.maintenance.grants(
-            APPLICATION, None, (*migrate_.TABLES, migrate_.VERSION_TABLE)
-        )
 
     try:
-        grants = asyncio.run(migrate())
+        asyncio.run(migrate())
     except MemalchemyError as error:
         if database == "oracle":  # whoever asks for a live run must not get a list of skips
             pytest.exit(f"ORACLE_URL leads to no database to test on: {error}", returncode=1)
         raise
-    if database != "psycopg":
+    if database not in OF_APPLICATION:
         return url
-    # The suite runs once more as an application does: with a role that has no right to any DDL.
     server: Postgres = request.getfixturevalue("postgres")
     name = url.split("?")[0].rsplit("/", 1)[1]
-    if not server.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{APPLICATION}'"):
-        server.execute(f"CREATE ROLE {APPLICATION} LOGIN")
-    for grant in grants:
-        server.execute(grant, name)
-    return server.url(name, driver="psycopg", user=APPLICATION)
+    give_rights(server, APPLICATION, name)
+    return server.url(name, driver=_driver(database), user=APPLICATION)
 
 
 @pytest.fixture
 def owner_url(shared_url: str, database: str, request: pytest.FixtureRequest) -> str:
     """The shared database as the one who may create tables in it."""
-    if database != "psycopg":
+    if database not in OF_APPLICATION:
         return shared_url
     server: Postgres = request.getfixturevalue("postgres")
     return shared_url.replace(f"//{APPLICATION}@", f"//{server.user}@")
@@ -318,7 +330,7 @@ def database_url(database: str, tmp_path: Path, request: pytest.FixtureRequest) 
     """A database of the test's own, empty and without a schema."""
     url = _new_url(database, tmp_path, request)
     yield url
-    if database in ("postgresql", "psycopg"):
+    if database in SERVERS:
         server = request.getfixturevalue("postgres")
         server.drop_database(url.split("?")[0].rsplit("/", 1)[1])
 
@@ -334,8 +346,11 @@ def _new_url(database: str, place: Path, request: pytest.FixtureRequest) -> str:
             pytest.skip("on Oracle an empty database needs a user of its own")
         return os.environ["ORACLE_URL"]
     server: Postgres = request.getfixturevalue("postgres")
-    driver = "psycopg" if database == "psycopg" else ""
-    return server.url(server.create_database(), driver=driver)
+    return server.url(server.create_database(), driver=_driver(database))
+
+
+def _driver(database: str) -> str:
+    return "psycopg" if database == "psycopg" else ""
 
 
 @pytest.fixture

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -57,6 +62,34 @@ def running(db: Database, **options: Any) -> Iterator[str]:
         assert not thread.is_alive(), "the server did not stop"
         if failed:
             raise failed[0]
+
+
+def started(
+    *arguments: str, port: int = 0, grace: int = 10, **environment: str
+) -> tuple[subprocess.Popen[str], str]:
+    """Start `memalchemy serve` in a process of its own; return it and its URL."""
+    options = ("--json", "--port", str(port), "--grace", str(grace))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memalchemy", *arguments, "serve", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+    assert process.stdout is not None
+    document = ""
+    while not document.endswith("}\n"):
+        line = process.stdout.readline()
+        assert line, process.communicate()
+        document += line
+    return process, json.loads(document)["url"]
+
+
+def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
+    """End a process by a signal; return its exit code, and what it said on stderr."""
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    return process.returncode, said
 
 
 @contextmanager

@@ -20,6 +20,8 @@ from pathlib import Path
 import psycopg
 
 from memalchemy import Database
+from memalchemy.dialects import DIALECTS
+from memalchemy.migrate import TABLES, VERSION_TABLE
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,15 @@ def migrated_database(server: Postgres) -> Iterator[str]:
     asyncio.run(migrate())
     yield name
     server.drop_database(name)
+
+
+def give_rights(server: Postgres, role: str, name: str) -> None:
+    """Give *role*, made if need be, an application's rights to the tables in *name*."""
+    if not server.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'"):
+        server.execute(f"CREATE ROLE {role} LOGIN")
+    maintenance = DIALECTS["postgresql"].maintenance
+    for grant in maintenance.grants(role, None, (*TABLES, VERSION_TABLE)):
+        server.execute(grant, name)
 
 
 @contextlib.contextmanager

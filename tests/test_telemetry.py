@@ -7,15 +7,18 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import SpanKind, StatusCode
 
-from memalchemy import Checkpointer, Conflict, Database, Store
+from httpserver import TOKEN
+from memalchemy import Checkpointer, Conflict, Database, Store, events
+from memalchemy.http import app
 from memalchemy.telemetry import instrument
 
 SECRET = "what nobody but the user may read"
@@ -112,6 +115,82 @@ async def test_no_payload_is_in_any_span_or_metric(seen: Seen) -> None:
     assert len(seen.spans()) >= 6
     for span in seen.spans():
         assert SECRET not in span.to_json()
+
+
+class Starts(SpanProcessor):
+    """The names of spans in the order in which they began."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        self.names.append(span.name)
+
+
+async def test_the_span_of_an_operation_begins_before_its_work(seen: Seen) -> None:
+    starts = Starts()
+    seen.tracers.add_span_processor(starts)
+    async with Database("sqlite://") as db:
+        with events.operation("host.work"):
+            assert starts.names[-1] == "memalchemy.host.work"
+            await Checkpointer(db).save({}, "thread")
+
+    finished = [span.name for span in seen.spans()]
+    assert starts.names.index("memalchemy.checkpoint.save") > starts.names.index(
+        "memalchemy.host.work"
+    )
+    assert finished.index("memalchemy.checkpoint.save") < finished.index("memalchemy.host.work")
+
+
+async def test_a_request_to_the_server_is_the_parent_of_what_it_does(seen: Seen) -> None:
+    starts = Starts()
+    seen.tracers.add_span_processor(starts)
+    trace, caller = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    async with Database("sqlite://", tenant="acme") as db:
+        transport = httpx.ASGITransport(app(db, tokens={TOKEN: "acme"}))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            headers = {
+                "Authorization": f"Bearer {TOKEN}",
+                "traceparent": f"00-{trace}-{caller}-01",
+                "X-Request-Id": "r-1",
+            }
+            path = f"/v1/threads/{SECRET}/checkpoints"
+            saved = await client.post(path, json={"state": {"a": SECRET}}, headers=headers)
+            refused = await client.get("/v1/threads")
+
+    assert (saved.status_code, refused.status_code) == (201, 401)
+    of_save, of_refusal = [span for span in seen.spans() if span.kind is SpanKind.SERVER]
+    save = next(span for span in seen.spans() if span.name == "memalchemy.checkpoint.save")
+    assert starts.names.index("memalchemy.http.request") == 0
+    assert save.parent.span_id == of_save.context.span_id
+    assert of_save.start_time <= save.start_time <= save.end_time <= of_save.end_time
+    assert (of_save.context.trace_id, of_save.parent.span_id) == (int(trace, 16), int(caller, 16))
+    assert of_save.attributes["memalchemy.tenant"] == "acme"
+    assert of_save.attributes["http.request.method"] == "POST"
+    assert of_save.attributes["http.route"] == "/v1/threads/{thread_id}/checkpoints"
+    assert of_save.attributes["http.response.status_code"] == 201
+    assert of_save.attributes["memalchemy.request_id"] == "r-1"
+    assert of_refusal.attributes["http.response.status_code"] == 401
+    assert of_refusal.status.status_code is StatusCode.UNSET
+    assert of_refusal.parent is None
+    for span in (of_save, of_refusal):
+        assert SECRET not in span.to_json()
+        assert TOKEN not in span.to_json()
+
+
+async def test_an_observer_that_raises_breaks_no_operation(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def begin(event: events.Event) -> Any:
+        raise RuntimeError("of the observer")
+
+    end = events.observe(begin)
+    async with Database("sqlite://") as db:
+        await Checkpointer(db).save({"n": 1}, "thread")
+        assert await Checkpointer(db).load("thread") == {"n": 1}
+    end()
+
+    assert "an observer raised at the beginning of checkpoint.save" in caplog.text
 
 
 async def test_what_was_ended_reports_nothing_more() -> None:

@@ -1,6 +1,7 @@
 """Events for observers: one for each operation, one for each statement; never a value.
 
-`subscribe` is enough for metrics and tracing, `subscribe_statements` for a log of SQL. Callbacks
+`subscribe` is enough for metrics, `observe` also tells when an operation begins, for tracing, and
+`subscribe_statements` is for a log of SQL. Callbacks
 run in the thread or task that did the work and should be quick. One that raises is logged and
 misses that event only: an observer cannot break a save.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,11 +29,12 @@ class Event:
     ``memory.exchange.begun``, ``.committed`` and ``.aborted``;
     ``memory.compactor.triggered`` and ``.completed``; ``memory.manager.`` and ``memory.facts.``,
     each with ``injected``, ``extracted`` or ``extract_failed``; or ``database.retry``,
-    ``database.reclaim``, ``http.retry``, ``transfer.copy``, ``verify``.
+    ``database.reclaim``, ``http.retry``, ``http.request``, ``transfer.copy``, ``verify``.
     ``payload_bytes`` is what was stored or read, ``state_bytes`` the size of the decoded state,
     ``round_trips`` the times the database was asked, ``seconds`` wall time. ``error`` is the class
     name of the exception that ended the operation, if one did; ``details`` has counts, such as how
-    many were ``removed``.
+    many were ``removed``. ``carrier`` is the headers in which a request to the HTTP server named
+    the trace that it is a part of.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Event:
     seconds: float = 0.0
     error: str | None = None
     details: dict[str, object] = field(default_factory=dict)
+    carrier: Mapping[str, str] | None = None
 
 
 Subscriber = Callable[[Event], None]
@@ -64,9 +67,43 @@ def subscribe(callback: Subscriber) -> Callable[[], None]:
     return unsubscribe
 
 
+Observer = Callable[[Event], Subscriber]
+_observers: tuple[Observer, ...] = ()
+
+
+def observe(begin: Observer) -> Callable[[], None]:
+    """Call *begin* as each operation begins, and what it returns when that operation ends.
+
+    Both are called with the same `Event`: at the beginning its names are known, the rest at the
+    end. An event without a duration, such as a retry, begins and ends at once. Returns a function
+    that ends this.
+    """
+    global _observers
+    _observers = (*_observers, begin)
+
+    def unsubscribe() -> None:
+        global _observers
+        _observers = tuple(s for s in _observers if s is not begin)
+
+    return unsubscribe
+
+
 def publish(event: Event) -> None:
-    """Hand *event* to every subscriber."""
-    _notify(_subscribers, event, event.name)
+    """Hand *event* to every subscriber, and to every observer as one that has ended."""
+    _notify((*_begin(event), *_subscribers), event, event.name)
+
+
+def _begin(event: Event) -> tuple[Subscriber, ...]:
+    """Tell observers that an operation begins; return what they want to be called at its end."""
+    if not _observers:
+        return ()
+    ends: list[Subscriber] = []
+    for observer in _observers:
+        try:
+            ends.append(observer(event))
+        except Exception:  # noqa: BLE001 - logged: an observer must not break the operation it sees
+            _log.exception("an observer raised at the beginning of %s", event.name)
+    return tuple(ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +165,13 @@ def _notify(subscribers: tuple[Callable[[Any], None], ...], event: Any, name: st
 class operation:  # noqa: N801 - called as a function is: ``with operation("store.put") as event``
     """Block that is timed; its event is published at its end, with the error that ended it."""
 
-    __slots__ = ("_event", "_started")
+    __slots__ = ("_ends", "_event", "_started")
 
     def __init__(self, name: str, **known: Any) -> None:
         self._event = Event(name, **known)
 
     def __enter__(self) -> Event:
+        self._ends = _begin(self._event)
         self._started = time.perf_counter()
         return self._event
 
@@ -141,4 +179,4 @@ class operation:  # noqa: N801 - called as a function is: ``with operation("stor
         if kind is not None:
             self._event.error = kind.__name__
         self._event.seconds = time.perf_counter() - self._started
-        publish(self._event)
+        _notify((*self._ends, *_subscribers), self._event, self._event.name)

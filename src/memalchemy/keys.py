@@ -22,6 +22,8 @@ MAX_STORED_CHARACTERS = 510  # the column; only escaped characters take more tha
 MAX_TENANT_BYTES = 64
 MAX_NAMESPACE_BYTES = 512
 MAX_ENTRY_KEY_CHARACTERS = 128
+INTERNAL_PREFIX = "/~"
+"""Prefix of memalchemy's own namespaces. In a user's namespace ``~`` is escaped: ~0, ~1 or ~2."""
 
 _AWKWARD = re.compile("[\x00\x1a\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a(e|0|1|u[0-9a-f]{4})")
@@ -197,7 +199,24 @@ def encode_namespace(parts: Iterable[str]) -> str:
     Every part ends in ``/`` and escapes it, so no two namespaces collide and everything below a
     namespace is one byte range. Raises what `check_namespace` raises.
     """
+    if isinstance(parts, InternalNamespace):
+        return parts.path
     return _path_of(_strings(parts))
+
+
+class InternalNamespace(tuple[str, ...]):
+    """Namespace of memalchemy's own, of one part, for items that a user can neither name nor list.
+
+    A letter follows the ``~`` of its path; the ``~`` of a user's namespace is stored escaped.
+    """
+
+    __slots__ = ()
+
+    @property
+    def path(self) -> str:
+        """Its spelling, such as ``/~requests/``."""
+        (name,) = self
+        return f"{INTERNAL_PREFIX}{name}/"
 
 
 @lru_cache(maxsize=1024)

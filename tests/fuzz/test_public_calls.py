@@ -11,7 +11,6 @@ database.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import linecache
 import math
 import os
@@ -19,44 +18,18 @@ import random
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
-from memalchemy import (
-    Checkpointer,
-    ConversationStore,
-    Database,
-    Episode,
-    EpisodeStore,
-    KeyValue,
-    MemalchemyError,
-    MemoryFact,
-    Store,
-    ThreadLog,
-    UserMemoryStore,
-    VectorStore,
-)
+from memalchemy import Checkpointer, Database, Episode, MemalchemyError, MemoryFact, Store
+from public_calls import CLASSES, arguments, methods_of, outcome
 
 CALLS = max(1, int(1_500 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
 SECONDS = 10.0
 """The longest that one call may take, on a machine that does other things, too."""
-
-CLASSES: dict[str, Callable[[Database], Any]] = {
-    "Checkpointer": Checkpointer,
-    "ThreadLog": ThreadLog,
-    "Store": Store,
-    "KeyValue": KeyValue,
-    "VectorStore": VectorStore,
-    "UserMemoryStore": UserMemoryStore,
-    "EpisodeStore": EpisodeStore,
-    "ConversationStore": ConversationStore,
-}
-LEFT_OUT = {"export_files", "export_to", "vacuum", "rewrite", "close", "aclose"}
-"""They write files, or take long on purpose."""
 
 DEEP: list[Any] = []
 for _ in range(3_000):
@@ -158,47 +131,6 @@ def argument(name: str, rng: random.Random) -> Any:
     return rng.choice(ODD)
 
 
-def methods_of(subject: Any) -> list[str]:
-    found = []
-    for name in dir(type(subject)):
-        if name.startswith("_") or name in LEFT_OUT:
-            continue
-        member = inspect.getattr_static(type(subject), name)
-        if inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member):
-            found.append(name)
-    return found
-
-
-def arguments(method: Any, rng: random.Random) -> tuple[list[Any], dict[str, Any]]:
-    given: list[Any] = []
-    named: dict[str, Any] = {}
-    for parameter in inspect.signature(method).parameters.values():
-        if parameter.name in ("connection", "progress", "change", "tenant"):
-            continue  # what is called back, or is another's, is tested elsewhere
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            if rng.random() < 0.25:
-                named[parameter.name] = argument(parameter.name, rng)
-        elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-            if parameter.default is not parameter.empty and rng.random() < 0.6:
-                break
-            given.append(argument(parameter.name, rng))
-    return given, named
-
-
-async def outcome(call: Callable[[], Any]) -> None:
-    result = call()
-    if isinstance(result, AsyncIterator):
-        for _ in range(20):
-            try:
-                await anext(result)
-            except StopAsyncIteration:
-                return
-        if hasattr(result, "aclose"):
-            await result.aclose()
-        return
-    await result
-
-
 def is_on_purpose(error: BaseException) -> bool:
     """Return whether an error was raised by a ``raise`` of memalchemy's."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -227,7 +159,7 @@ async def test_a_call_ends_in_a_result_or_a_documented_error(database_url: str) 
         for number in range(CALLS):
             class_name, name = names[number % len(names)] if number < 500 else rng.choice(names)
             method = getattr(subjects[class_name], name)
-            given, named = arguments(method, rng)
+            given, named = arguments(method, rng, argument)
             began = time.perf_counter()
             try:
                 async with asyncio.timeout(30):

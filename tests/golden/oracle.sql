@@ -840,9 +840,9 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints name ON name.log_id = :k_log_id
 AND name.seq = chain.seq
@@ -918,9 +918,9 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints name ON name.log_id = :k_log_id
 AND name.seq = chain.seq
@@ -1037,9 +1037,9 @@ SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.
   head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints name ON name.log_id = :k_log_id
 AND name.seq = chain.seq
@@ -1060,9 +1060,9 @@ SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS r
   CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
   CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
-  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS TIMESTAMP) AS head_created_at, CAST(NULL AS TIMESTAMP) AS head_updated_at,
-  CAST(NULL AS TIMESTAMP) AS head_expires_at, CAST(NULL AS TIMESTAMP) AS head_deleted_at,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS TIMESTAMP) AS head_created_at,
+  CAST(NULL AS TIMESTAMP) AS head_updated_at, CAST(NULL AS TIMESTAMP) AS head_expires_at,
+  CAST(NULL AS TIMESTAMP) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
   CAST(NULL AS BLOB) AS head_signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -1182,9 +1182,9 @@ SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.
   head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints name ON name.log_id = :k_log_id
 AND name.seq = chain.seq
@@ -1205,9 +1205,9 @@ SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS r
   CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
   CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
-  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS TIMESTAMP) AS head_created_at, CAST(NULL AS TIMESTAMP) AS head_updated_at,
-  CAST(NULL AS TIMESTAMP) AS head_expires_at, CAST(NULL AS TIMESTAMP) AS head_deleted_at,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS TIMESTAMP) AS head_created_at,
+  CAST(NULL AS TIMESTAMP) AS head_updated_at, CAST(NULL AS TIMESTAMP) AS head_expires_at,
+  CAST(NULL AS TIMESTAMP) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
   CAST(NULL AS BLOB) AS head_signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -1335,9 +1335,9 @@ SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.
   head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints name ON name.log_id = :k_log_id
 AND name.seq = chain.seq
@@ -1358,9 +1358,9 @@ SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS r
   CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
   CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
-  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS TIMESTAMP) AS head_created_at, CAST(NULL AS TIMESTAMP) AS head_updated_at,
-  CAST(NULL AS TIMESTAMP) AS head_expires_at, CAST(NULL AS TIMESTAMP) AS head_deleted_at,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS TIMESTAMP) AS head_created_at,
+  CAST(NULL AS TIMESTAMP) AS head_updated_at, CAST(NULL AS TIMESTAMP) AS head_expires_at,
+  CAST(NULL AS TIMESTAMP) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
   CAST(NULL AS BLOB) AS head_signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -1636,16 +1636,16 @@ AND checkpoints.checkpoint_id = :p_checkpoint_id
 
 -- database.signed_logs.read_signed_head(locks=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
-  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
 FROM threads
 WHERE threads.log_id = :k_log_id
 FOR UPDATE
 
 -- database.signed_logs.read_signed_head(locks=False)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
-  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
 FROM threads
 WHERE threads.log_id = :k_log_id
 
@@ -6008,8 +6008,9 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant = :k_tenant
-  AND NOT (store_items.namespace >= :k_internal
-    AND store_items.namespace < :k_internal_end)) stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/'
+  AND store_items.namespace != '/~signing/') stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
@@ -6025,8 +6026,9 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant != '~'
-  AND NOT (store_items.namespace >= :k_internal
-    AND store_items.namespace < :k_internal_end)) stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/'
+  AND store_items.namespace != '/~signing/') stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_vectors(scope=tenant)
@@ -6120,8 +6122,9 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND NOT (store_items.namespace >= :k_internal
-  AND store_items.namespace < :k_internal_end)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -6140,8 +6143,9 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND NOT (store_items.namespace >= :k_internal
-  AND store_items.namespace < :k_internal_end)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6156,8 +6160,9 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= :k_internal
-  AND store_items.namespace < :k_internal_end)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -6178,8 +6183,9 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= :k_internal
-  AND store_items.namespace < :k_internal_end)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6261,6 +6267,97 @@ AND store_items.key = :k_key
 AND store_items.version = :p_version
 AND store_items.codec = :p_was_codec
 AND store_items.checksum = :p_was_checksum
+
+-- maintenance.sign.list_items_to_sign(after=True)
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.sign.list_items_to_sign(after=False)
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.sign.list_log_keys(scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.thread_id = :p_thread_id
+  AND threads.namespace > :p_namespace)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.sign.list_log_keys(scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.sign.list_log_keys(scope=thread, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.thread_id = :p_thread_id
+  AND threads.namespace > :p_namespace)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.sign.list_log_keys(scope=thread, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.sign.read_items_to_sign(locks=True)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta,
+  store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+FOR UPDATE
+
+-- maintenance.sign.read_items_to_sign(locks=False)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta,
+  store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
 -- maintenance.space.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1

@@ -996,9 +996,9 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = $1::UUID
 AND name.seq = chain.seq
@@ -1075,9 +1075,9 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = $1::UUID
 AND name.seq = chain.seq
@@ -1195,9 +1195,9 @@ SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = $1::UUID
 AND name.seq = chain.seq
@@ -1218,11 +1218,12 @@ SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS r
   CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
   CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
-  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS BYTEA) AS head_signature
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS BYTEA) AS head_signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
@@ -1342,9 +1343,9 @@ SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = $1::UUID
 AND name.seq = chain.seq
@@ -1365,11 +1366,12 @@ SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS r
   CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
   CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
-  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS BYTEA) AS head_signature
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS BYTEA) AS head_signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
@@ -1497,9 +1499,9 @@ SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = $1::UUID
 AND name.seq = chain.seq
@@ -1520,11 +1522,12 @@ SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS r
   CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
   CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
-  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS BYTEA) AS head_signature
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS BYTEA) AS head_signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
@@ -1800,16 +1803,16 @@ AND checkpoints.checkpoint_id = $2::VARCHAR
 
 -- database.signed_logs.read_signed_head(locks=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
-  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
 FROM threads
 WHERE threads.log_id = $1::UUID
 FOR UPDATE OF threads
 
 -- database.signed_logs.read_signed_head(locks=False)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
-  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
 FROM threads
 WHERE threads.log_id = $1::UUID
 
@@ -8639,8 +8642,9 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant = $1::VARCHAR
-  AND NOT (store_items.namespace >= $2::VARCHAR
-    AND store_items.namespace < $3::VARCHAR)) AS stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/'
+  AND store_items.namespace != '/~signing/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
@@ -8655,8 +8659,9 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant != '~'
-  AND NOT (store_items.namespace >= $1::VARCHAR
-    AND store_items.namespace < $2::VARCHAR)) AS stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/'
+  AND store_items.namespace != '/~signing/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_vectors(scope=tenant)
@@ -8743,11 +8748,12 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
-AND NOT (store_items.namespace >= $2::VARCHAR
-  AND store_items.namespace < $3::VARCHAR)
-AND (store_items.namespace, store_items.key) > ($4::VARCHAR, $5::VARCHAR)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $6
+LIMIT $4
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
@@ -8759,10 +8765,11 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
-AND NOT (store_items.namespace >= $2::VARCHAR
-  AND store_items.namespace < $3::VARCHAR)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $4
+LIMIT $2
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
@@ -8774,12 +8781,13 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= $1::VARCHAR
-  AND store_items.namespace < $2::VARCHAR)
-AND (store_items.tenant, store_items.namespace, store_items.key) > ($3::VARCHAR, $4::VARCHAR,
-    $5::VARCHAR)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
+    $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $6
+LIMIT $4
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
@@ -8791,10 +8799,11 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= $1::VARCHAR
-  AND store_items.namespace < $2::VARCHAR)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $3
+LIMIT $1
 
 -- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
@@ -8873,6 +8882,86 @@ AND store_items.key = $7::VARCHAR
 AND store_items.version = $8::BIGINT
 AND store_items.codec = $9::VARCHAR
 AND store_items.checksum = $10::BIGINT
+
+-- maintenance.sign.list_items_to_sign(after=True)
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $4
+
+-- maintenance.sign.list_items_to_sign(after=False)
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+ORDER BY store_items.namespace, store_items.key
+LIMIT $2
+
+-- maintenance.sign.list_log_keys(scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $4
+
+-- maintenance.sign.list_log_keys(scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $2
+
+-- maintenance.sign.list_log_keys(scope=thread, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.thread_id, threads.namespace) > ($3::VARCHAR, $4::VARCHAR)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $5
+
+-- maintenance.sign.list_log_keys(scope=thread, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $3
+
+-- maintenance.sign.read_items_to_sign(locks=True)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta,
+  store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+FOR UPDATE OF store_items
+
+-- maintenance.sign.read_items_to_sign(locks=False)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta,
+  store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- maintenance.space.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
@@ -11345,17 +11434,19 @@ AND deltas.kind IN ('entry')
 
 -- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -11412,17 +11503,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=namespace, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -11653,17 +11746,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=namespace, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -11741,17 +11836,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=namespace, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -12027,15 +12124,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -12093,15 +12196,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -12328,15 +12437,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -12415,15 +12530,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -12695,17 +12816,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -12763,17 +12886,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -12799,17 +12924,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -12888,17 +13015,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -12947,15 +13076,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -13014,15 +13149,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -13049,15 +13190,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -13137,15 +13284,21 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -13195,17 +13348,19 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_entries(scope=namespace, weighed=False, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -13261,17 +13416,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=False, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -13296,17 +13453,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -13375,17 +13534,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -13424,15 +13585,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=False, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -13489,15 +13656,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=False, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -13523,15 +13696,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=True, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -13601,15 +13780,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=True, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -13649,17 +13834,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -13716,17 +13903,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -13752,17 +13941,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -13832,17 +14023,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
@@ -13882,15 +14075,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=False, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -13948,15 +14147,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=False, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (
@@ -13983,15 +14188,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=True, one=False)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
   AND threads.namespace >= $4::VARCHAR
   AND threads.namespace < $5::VARCHAR),
 found AS (
@@ -14062,15 +14273,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=True, one=True)
 WITH hits AS (
-  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
-    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
   AND threads.namespace >= $3::VARCHAR
   AND threads.namespace < $4::VARCHAR),
 ranked AS (

@@ -1270,9 +1270,9 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = ?
 AND name.seq = chain.seq
@@ -1349,9 +1349,9 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = ?
 AND name.seq = chain.seq
@@ -1468,9 +1468,9 @@ SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = ?
 AND name.seq = chain.seq
@@ -1489,9 +1489,9 @@ SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS r
   CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
   CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
   CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
-  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
-  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS BIGINT) AS head_deleted_at,
+  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS BIGINT) AS head_created_at,
+  CAST(NULL AS BIGINT) AS head_updated_at, CAST(NULL AS BIGINT) AS head_expires_at,
+  CAST(NULL AS BIGINT) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
   CAST(NULL AS BLOB) AS head_signature
 FROM deltas
 WHERE deltas.log_id = ?
@@ -1611,9 +1611,9 @@ SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = ?
 AND name.seq = chain.seq
@@ -1632,9 +1632,9 @@ SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS r
   CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
   CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
   CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
-  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
-  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS BIGINT) AS head_deleted_at,
+  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS BIGINT) AS head_created_at,
+  CAST(NULL AS BIGINT) AS head_updated_at, CAST(NULL AS BIGINT) AS head_expires_at,
+  CAST(NULL AS BIGINT) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
   CAST(NULL AS BLOB) AS head_signature
 FROM deltas
 WHERE deltas.log_id = ?
@@ -1767,9 +1767,9 @@ SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.
   head.thread_id AS head_thread_id, head.namespace AS head_namespace,
   head.next_seq AS head_next_seq, head.version AS head_version,
   head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
   head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
 FROM chain LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = ?
 AND name.seq = chain.seq
@@ -1788,9 +1788,9 @@ SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS r
   CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
   CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
   CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
-  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
-  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS BIGINT) AS head_deleted_at,
+  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS BIGINT) AS head_created_at,
+  CAST(NULL AS BIGINT) AS head_updated_at, CAST(NULL AS BIGINT) AS head_expires_at,
+  CAST(NULL AS BIGINT) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
   CAST(NULL AS BLOB) AS head_signature
 FROM deltas
 WHERE deltas.log_id = ?
@@ -2083,12 +2083,12 @@ UPDATE threads
 SET version=threads.version
 WHERE threads.log_id = ?
 RETURNING log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, head_id,
-  previous_id, meta, created_at, updated_at, expires_at, deleted_at, signature
+  previous_id, created_at, updated_at, expires_at, deleted_at, meta, signature
 
 -- database.signed_logs.read_signed_head(locks=False)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
-  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
 FROM threads
 WHERE threads.log_id = ?
 
@@ -6479,8 +6479,9 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant = ?
-  AND NOT (store_items.namespace >= ?
-    AND store_items.namespace < ?)) AS stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/'
+  AND store_items.namespace != '/~signing/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
@@ -6495,8 +6496,9 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant != '~'
-  AND NOT (store_items.namespace >= ?
-    AND store_items.namespace < ?)) AS stored
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/'
+  AND store_items.namespace != '/~signing/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_vectors(scope=tenant)
@@ -6588,8 +6590,9 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -6606,8 +6609,9 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -6623,8 +6627,9 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -6641,8 +6646,9 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -6726,6 +6732,96 @@ AND store_items."key" = ?
 AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
+
+-- maintenance.sign.list_items_to_sign(after=True)
+SELECT store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND (store_items.namespace, store_items."key") > (?, ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.sign.list_items_to_sign(after=False)
+SELECT store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.sign.list_log_keys(scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) > (?, ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.sign.list_log_keys(scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.sign.list_log_keys(scope=thread, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND (threads.thread_id, threads.namespace) > (?, ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.sign.list_log_keys(scope=thread, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.sign.read_items_to_sign(locks=True)
+UPDATE store_items
+SET version=store_items.version
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+RETURNING namespace, "key", version, meta, codec, value, created_at, updated_at, expires_at,
+  lifetime, search_text, field_terms, signature
+
+-- maintenance.sign.read_items_to_sign(locks=False)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta,
+  store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
 
 -- maintenance.space.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,16 +10,21 @@ from test_http_repeats import losing
 
 from httpserver import running
 from memalchemy import (
+    Checkpointer,
     Conflict,
     Conversation,
     Database,
     DatabaseUnreachable,
+    HTTPCheckpointer,
+    NewItem,
+    NotFound,
     NotSerialisable,
     Store,
     ThreadLog,
 )
 from memalchemy.http import HTTPConversation, HTTPStore, HTTPThreadLog, blocking
 from memalchemy.state import Message
+from memalchemy.store.compare_and_swap import DELETE, LEAVE
 from servers import free_port
 
 pytestmark = pytest.mark.usefixtures("lasting")
@@ -109,10 +115,10 @@ async def test_a_log_is_written_and_read(
         version = await log.version("a/b")
         assert await log.edit("a/b", 2, "new", expected_version=version) is True
         with pytest.raises(Conflict):
-            await log.remove("a/b", 2, expected_version=version)
+            await log.remove("a/b", [2], expected_version=version)
         assert await log.edit("a/b", 99, "new") is False
-        assert await log.remove("a/b", 1) is True
-        assert await log.remove("a/b", 1) is False
+        assert await log.remove("a/b", [1, 99]) == 1
+        assert await log.remove("a/b", [1]) == 0
         assert [entry.value for entry in await native.range("a/b")] == ["new", "three needles"]
         assert await log.clear("a/b") == 2
         assert await log.delete("a/b") is True
@@ -138,6 +144,181 @@ async def test_a_conversation_is_added_to_and_read(db: Database, base_url: str) 
     assert await native.history() == []
 
 
+async def test_items_are_written_read_and_deleted_in_batches(db: Database, base_url: str) -> None:
+    native = Store(db)
+    one, two, none = (USERS, "one"), (("users",), "two"), (USERS, "none")
+    async with HTTPStore(base_url) as store:
+        new = NewItem(USERS, "one", {"n": 1}, embedding=[1.0, 2.0], ttl=3600)
+        assert await store.put_batch([new, (("users",), "two", b"x", {"m": 1})]) == [1, 1]
+        assert await store.put_batch([(*one, 2), (*none, 3)], if_exists="skip") == [0, 1]
+        with pytest.raises(Conflict):
+            await store.put_batch([(USERS, "new", 2), (*one, 3)], if_exists="fail")
+        with pytest.raises(NotSerialisable):
+            await store.put_batch([(USERS, "new", 2), (*one, object())])
+        with pytest.raises(ValueError, match="no times"):
+            await store.put_batch([NewItem(USERS, "new", 2, updated_at=datetime.now(UTC))])
+        assert await native.get(USERS, "new") is None
+        assert await store.delete_batch([none, none]) == 1
+
+        items = await store.get_items([two, one, none])
+        assert items == await native.get_items([two, one, none])
+        assert list(items) == [two, one]
+        assert await store.get_batch([one, two]) == {one: {"n": 1}, two: b"x"}
+        assert await store.exists(*one) is True
+        assert await store.exists(*none) is False
+        assert await store.refresh([one, two, none]) == 1
+        assert [key async for key in store.iter_keys(USERS)] == ["one"]
+
+        assert await store.get_embedding(*one) == [1.0, 2.0]
+        assert await store.get_embedding(*two) is None
+        assert await store.put_embedding(*two, [2.0, 1.0]) is True
+        assert await store.put_embedding(*none, [2.0, 1.0]) is False
+        assert await store.get_embeddings([one, two, none]) == {one: [1.0, 2.0], two: [2.0, 1.0]}
+        (nearest,) = await store.search_by_embedding(("users",), [1.0, 2.0], 1, prefix=True)
+        assert nearest.key == "one"
+        assert await store.delete_matching(("users",), {"m": 1}) == 1
+        with pytest.raises(ValueError, match="filter"):
+            await store.delete_matching(USERS, {})
+        assert await store.forget_namespace(USERS) == 1
+        assert await store.sweep() == 0
+
+
+async def test_an_item_is_changed_by_a_function_and_loses_no_change(base_url: str) -> None:
+    async with HTTPStore(base_url) as store:
+        assert await store.change(USERS, "n", lambda item: 1, metadata={"kept": True}) == 1
+
+        async def increase() -> None:
+            await store.change(USERS, "n", lambda item: item.value + 1)
+
+        await asyncio.gather(*(increase() for _ in range(6)))
+        with pytest.raises(Conflict) as conflict:
+            await store.put(USERS, "n", 0, expected_version=1)
+        item = await store.get_item(USERS, "n")
+
+        assert (item.value, item.metadata) == (7, {"kept": True})
+        assert conflict.value.current == item
+        assert await store.change(USERS, "n", lambda item: LEAVE) == 7
+        assert await store.change(USERS, "n", lambda item: DELETE) is None
+        assert await store.exists(USERS, "n") is False
+
+
+async def test_a_log_is_replaced_popped_forked_and_read_with_others(
+    db: Database, base_url: str
+) -> None:
+    native, said = ThreadLog(db), datetime(2026, 1, 2, tzinfo=UTC)
+    async with HTTPThreadLog(base_url) as log:
+        await log.append("t", ["a", "b", "c"], keys=["ka", None, None], occurred_at=said)
+        assert await log.replace_suffix("t", 1, ["B", b"C"], keys=["kb", None]) == [4, 5]
+        with pytest.raises(Conflict):
+            await log.replace_suffix("t", 0, [], expected_version=1)
+        popped = await log.pop("t")
+        assert (popped.position, popped.value) == (5, b"C")
+        with pytest.raises(Conflict):
+            await log.pop("t", expected_version=1)
+        assert await log.pop("nobody") is None
+
+        entries = await native.range("t")
+        assert [entry.value for entry in entries] == ["a", "B"]
+        assert await log.range("t", before=4) == entries[:1]
+        assert await log.range("t", since=said + timedelta(days=1)) == entries[1:]
+        assert await log.range("t", until=said + timedelta(days=1)) == entries[:1]
+        assert await log.tail("t", before=4) == entries[:1]
+        backward = [entry async for entry in log.iter_entries("t", newest_first=True)]
+        assert backward == entries[::-1]
+        newest = [entry async for entry in log.iter_entries("t", after=1, newest_first=True)]
+        assert newest == entries[1:]
+
+        assert await log.fork("t", 1, new_thread_id="f") == "f"
+        assert await log.fork("t", namespace=("copies",)) != "t"
+        with pytest.raises(Conflict):
+            await log.fork("t", new_thread_id="f")
+        with pytest.raises(NotFound):
+            await log.fork("nobody")
+        assert await log.find("ka") == await native.find("ka")
+        assert set(await log.find("ka", thread_id="f")) == {"f"}
+        assert await log.read_threads(["t", "nobody"]) == {"t": entries}
+        assert await log.read_threads(["t"], newest=True) == {"t": entries[1:]}
+        assert await log.last_written(["t", "f"]) == await native.last_written(["t", "f"])
+        assert await log.count_threads() == 2
+        assert await log.count_threads("f*") == 1
+
+
+async def test_a_conversation_is_amended_summarised_and_restored(
+    db: Database, base_url: str
+) -> None:
+    native = Conversation(db, "t")
+    async with HTTPConversation(base_url, "t") as conversation:
+        assert await conversation.amend_last("nobody said anything") is False
+        await conversation.add(Message.user("Hello"), Message.assistant("Hi"))
+        assert await conversation.amend_last("Hi there") is True
+        await conversation.set_summary("They met.", summarized=1)
+        with pytest.raises(TypeError):
+            await conversation.set_summary(7)
+        snapshot = await conversation.snapshot()
+
+        assert await conversation.count() == 2
+        assert snapshot == await native.snapshot()
+        assert (snapshot["summary"], snapshot["summarized"]) == ("They met.", 1)
+        await conversation.restore(snapshot["messages"][:1])
+        assert (await native.snapshot())["summary"] == "They met."
+        await conversation.restore(snapshot)
+        assert await native.snapshot() == snapshot
+        with pytest.raises(ValueError, match="messages="):
+            await conversation.restore({"messages": "none"})
+        assert await native.snapshot() == snapshot
+
+
+async def test_a_tool_exchange_is_begun_and_committed(db: Database, base_url: str) -> None:
+    native = Conversation(db, "t")
+    call = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        ],
+    }
+    result = {"role": "tool", "tool_call_id": "c1", "content": "seen"}
+    async with HTTPConversation(base_url, "t") as conversation:
+        assert await conversation.active_tool_exchange() is None
+        with pytest.raises(ValueError, match="calls tools"):
+            await conversation.begin_tool_exchange(Message.assistant("Hi"))
+        begun = await conversation.begin_tool_exchange(call)
+        with pytest.raises(Conflict):
+            await conversation.begin_tool_exchange(call)
+        assert begun == await native.active_tool_exchange()
+        assert begun.missing == ["c1"]
+        with pytest.raises(ValueError, match="no call"):
+            await conversation.add_tool_results(result | {"tool_call_id": "c2"})
+        assert (await conversation.add_tool_results(result)).missing == []
+        assert await conversation.active_tool_exchange() == await native.active_tool_exchange()
+        assert await conversation.commit_tool_exchange() == [1, 2]
+        assert [message.role for message in await native.history()] == ["assistant", "tool"]
+        with pytest.raises(NotFound):
+            await conversation.commit_tool_exchange()
+        await conversation.begin_tool_exchange(call)
+        assert (await conversation.abort_tool_exchange()).missing == ["c1"]
+        assert await conversation.abort_tool_exchange() is None
+
+
+async def test_threads_are_counted_described_and_thinned_out(db: Database, base_url: str) -> None:
+    native, said = Checkpointer(db), datetime(2026, 1, 2, tzinfo=UTC)
+    async with HTTPCheckpointer(base_url) as client:
+        made = [await client.save({"n": n}, "t", occurred_at=said) for n in range(3)]
+        await ThreadLog(db).append("t", 1)
+        assert await client.count_threads() == 1
+        assert await client.count_threads("x*") == 0
+        assert (await client.get_metadata("t"))["occurred_at"] == said
+        await client.set_thread_metadata("t", {"title": "A flight"})
+        with pytest.raises(NotFound):
+            await client.set_thread_metadata("nobody", {})
+        assert await client.list_logs() == await native.list_logs()
+        assert (await client.list_logs("t"))[0].metadata == {"title": "A flight"}
+        assert await client.list_logs("t", below=True) == await native.list_logs("t", below=True)
+        assert await client.namespaces("t") == await native.namespaces("t") == [()]
+        assert await client.delete_checkpoints("t", [*made[:2], "none"]) == 2
+        assert await native.list_checkpoints("t") == made[2:]
+
+
 async def test_writes_whose_answers_are_lost_are_done_once(db: Database, base_url: str) -> None:
     with losing(base_url, 1) as url:
         async with HTTPStore(url) as store:
@@ -151,9 +332,22 @@ async def test_writes_whose_answers_are_lost_are_done_once(db: Database, base_ur
     with losing(base_url, 1) as url:
         async with HTTPConversation(url, "t") as conversation:
             assert await conversation.add(Message.user("Hello")) == [1]
+    with losing(base_url, 2) as url:
+        async with HTTPConversation(url, "other") as conversation:
+            await conversation.add(Message.user("Hello"))
+    with losing(base_url, 2) as url:
+        async with HTTPConversation(url, "other") as conversation:
+            assert await conversation.clear() == 1
+    with losing(base_url, 1) as url:
+        async with HTTPThreadLog(url) as log:
+            assert (await log.pop("t")).value == "two"
+    with losing(base_url, 1) as url:
+        async with HTTPStore(url) as store:
+            assert await store.put_batch([(USERS, "k", 1)], if_exists="fail") == [1]
 
-    assert await ThreadLog(db).count("t") == 2
+    assert await ThreadLog(db).count("t") == 1
     assert len(await Conversation(db, "t").history()) == 1
+    assert await Conversation(db, "other").history() == []
 
 
 async def test_an_outage_is_an_exception() -> None:

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from httpserver import running
-from memalchemy import Database
+from memalchemy import Database, HTTPCheckpointer, TooLarge
 from memalchemy.http import Limits, app
 from memalchemy.http.server import _health
 from memalchemy.http.server._compression import Inflater, accepts_gzip
@@ -99,6 +99,52 @@ def test_a_bomb_is_expanded_to_the_limit_and_no_further() -> None:
     assert len(Inflater().inflate(bomb, 1000, is_last=True)) == 1001
     with pytest.raises(Problem):
         Inflater().inflate(bomb[:-1], 10_000_000, is_last=True)
+
+
+def test_bombs_are_counted_as_they_expand(db: Database) -> None:
+    bomb = gzip.compress(json.dumps({"state": {"text": "0" * 1_000_000}}).encode())
+    headers = JSON | {"Content-Encoding": "gzip"}
+    with running(db, limits=Limits(pending_bytes=500_000)) as url:
+        answers = [
+            httpx.post(f"{url}/v1/threads/t/checkpoints", content=bomb, headers=headers)
+            for _ in range(3)
+        ]
+        small = httpx.post(f"{url}/v1/threads/t/checkpoints", json={"state": {}})
+
+    assert len(bomb) < 10_000
+    assert [answer.status_code for answer in answers] == [503] * 3
+    assert all("retry-after" in answer.headers for answer in answers)
+    assert small.status_code == 201, "the bytes of refused bodies are given back"
+
+
+async def test_the_client_compresses_large_bodies_if_the_server_takes_that(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[str | None, int]] = []
+    request = httpx.AsyncClient.request
+
+    async def watched(self: Any, *arguments: Any, **more: Any) -> httpx.Response:
+        if more["content"] is not None:
+            sent.append((more["headers"].get("Content-Encoding"), len(more["content"])))
+        return await request(self, *arguments, **more)
+
+    monkeypatch.setattr(httpx.AsyncClient, "request", watched)
+    url, large = str(client.base_url), {"text": "word " * 18_000}
+    async with HTTPCheckpointer(url) as checkpointer:
+        await checkpointer.save({"text": "small"}, "t")
+        await checkpointer.save(large, "t", "one")
+        assert await checkpointer.load("t") == large
+        with pytest.raises(TooLarge):
+            await checkpointer.save({"text": "word " * 100_000}, "t")
+    monkeypatch.setattr(_health, "GZIP", "br")
+    async with HTTPCheckpointer(url) as checkpointer:
+        await checkpointer.save(large, "t", "two")
+        assert await checkpointer.load("t", "two") == large
+
+    encodings = [encoding for encoding, _ in sent]
+    sizes = [size for _, size in sent]
+    assert encodings == [None, "gzip", "gzip", None]
+    assert sizes[1] < 2000 < 90_000 < sizes[3]
 
 
 def test_accept_encoding_is_read() -> None:

@@ -56,9 +56,8 @@ async def test_entries_are_appended_read_edited_and_removed(db: Database, client
     assert client.put(f"{path}/2", json=edit).json() == {"edited": True}
     assert client.put(f"{path}/2", json=edit).status_code == 409
     assert client.put(f"{path}/99", json={"value": 1}).status_code == 404
-    assert client.delete(f"{path}/3").json() == {"deleted": True}
-    assert client.delete(f"{path}/3").status_code == 404
-    assert client.delete(f"{path}/x").status_code == 422
+    assert client.post("/logs/log/a%2Fb/remove", json={"positions": [3, 99]}).json() == {"count": 1}
+    assert client.put(f"{path}/x", json={"value": 1}).status_code == 422
     assert [entry.value for entry in await log.range("a/b", limit=2)] == [{"n": 0}, "new"]
     assert client.get("/logs/log/a%2Fb/count").json() == {"count": 4}
     assert client.delete(path).json() == {"count": 4}

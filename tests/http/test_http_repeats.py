@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from httpserver import answering, request_of, running
+from httpserver import TOKEN, answering, request_of, running
 from memalchemy import (
     Checkpointer,
     Conflict,
@@ -21,8 +21,17 @@ from memalchemy import (
     HTTPCheckpointer,
     Store,
 )
+from memalchemy.codec.encryption import generate_key
+from memalchemy.inspection import Inspector
+from memalchemy.maintenance import tenants
+from memalchemy.rotation import rotate_keys
+from memalchemy.space import measure
+from memalchemy.store.jsonl import export_items
+from servers import Postgres, give_rights, migrated_database
 
-pytestmark = pytest.mark.usefixtures("lasting")
+APPLICATION = "walled_app"
+
+pytestmark = [pytest.mark.usefixtures("lasting"), pytest.mark.walled]
 
 
 @contextmanager
@@ -171,6 +180,61 @@ async def test_requests_of_one_key_at_once_are_one_write(db: Database, base_url:
     assert (await Store(db).get_item(("n",), "k")).version == 1
 
 
+async def test_tenants_do_not_share_keys(db: Database, database: str) -> None:
+    others = [db.for_tenant(f"{db.tenant}-{n}") for n in range(3)]
+    tokens = {f"{TOKEN}-{n}": one.tenant for n, one in enumerate(others)}
+    with running(db, tokens=tokens) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=60, verify=False) as client:
+
+            async def write(token: str, key: str) -> tuple[int, Any]:
+                answer = await client.post(
+                    "/v1/threads/thread/checkpoints",
+                    json={"state": {"of": tokens[token]}},
+                    headers={"Authorization": f"Bearer {token}", "Idempotency-Key": key},
+                )
+                return answer.status_code, answer.json()
+
+            asked = [(token, f"k-{n}") for n in range(4) for token in tokens]
+            first = await asyncio.gather(*(write(*one) for one in asked))
+            again = await asyncio.gather(*(write(*one) for one in asked))
+
+    assert {status for status, _ in first} == {201}
+    assert again == first
+    assert len({answer["checkpoint_id"] for _, answer in first}) == len(asked)
+    for one in others:
+        native = Checkpointer(one)
+        made = await native.list_checkpoints("thread", 100)
+        assert len(made) == 4
+        assert [await native.load("thread", name) for name in made] == [{"of": one.tenant}] * 4
+    assert (await db.tenant_wall()).is_active == (database == "walled")
+
+
+def test_a_write_of_a_server_that_was_running_finds_the_wall(
+    postgres: Postgres, client: httpx.Client
+) -> None:
+    async def enforce(url: str) -> None:
+        async with Database(url) as owner:
+            await tenants.enforce(owner)
+
+    with migrated_database(postgres) as name:
+        give_rights(postgres, APPLICATION, name)
+        tokens = {TOKEN: "acme", TOKEN * 2: "globex"}
+        with running(Database(postgres.url(name, user=APPLICATION)), tokens=tokens) as url:
+            for key in ("before", "after"):
+                for token in tokens:
+                    answer = client.put(
+                        f"{url}/v1/store/n/items/{key}",
+                        json={"value": tokens[token]},
+                        headers={"Authorization": f"Bearer {token}", "Idempotency-Key": key},
+                    )
+                    assert answer.status_code == 200, answer.text
+                if key == "before":
+                    asyncio.run(enforce(postgres.url(name)))
+        seen = postgres.execute("SELECT tenant, key FROM store_items WHERE namespace = '/n/'", name)
+
+    assert sorted(seen) == [(t, key) for t in ("acme", "globex") for key in ("after", "before")]
+
+
 def test_a_refused_write_may_be_sent_again_under_its_key(
     base_url: str, client: httpx.Client
 ) -> None:
@@ -197,6 +261,51 @@ def test_invalid_keys_are_refused(base_url: str, client: httpx.Client) -> None:
     )
     assert answer.status_code == 422
     assert client.get(f"{base_url}/v1/store/n/items/k").status_code == 404
+
+
+async def test_stored_answers_are_not_items_of_the_tenant(db: Database, base_url: str) -> None:
+    async def put() -> dict[str, Any]:
+        headers = {"Idempotency-Key": "once"}
+        async with httpx.AsyncClient(base_url=base_url, timeout=60, verify=False) as client:
+            answer = await client.put("/v1/store/n/items/k", json={"value": 1}, headers=headers)
+        return answer.json()
+
+    assert await put() == {"version": 1}
+    store, inspector = Store(db), Inspector(db)
+    items = [item async for item in store.iter_items((), prefix=True)]
+    exported = [record async for record in export_items(store, prefix=True)]
+    shown = await inspector.items((), below=True, internal=True)
+
+    assert [item.namespace for item in items] == [("n",)]
+    assert [record["namespace"] for record in exported] == [["n"]]
+    assert [item["namespace"] for item in shown["items"]] == [["n"]]
+    assert await store.list_namespaces() == [("n",)]
+    assert await store.count((), prefix=True) == 1
+    assert (await measure(db)).items == 1
+    assert len(await store.search((), prefix=True, filter={})) == 1
+    assert await store.get(("~requests",), "once") is None
+    assert await store.clear_namespace((), prefix=True) == 1
+    assert await put() == {"version": 1}
+    assert await store.count((), prefix=True) == 0, "the write was done again"
+
+
+@pytest.mark.own_keys
+async def test_stored_answers_are_read_after_a_change_of_keys(
+    db: Database, shared_url: str, client: httpx.Client
+) -> None:
+    old, new = generate_key(), generate_key()
+    headers = {"Idempotency-Key": "once", "Content-Type": "application/json"}
+
+    def put(keys: list[str]) -> httpx.Response:
+        with running(Database(shared_url, tenant=db.tenant, keys=keys)) as url:
+            return client.put(f"{url}/v1/store/n/items/k", json={"value": 1}, headers=headers)
+
+    first = await asyncio.to_thread(put, [old])
+    async with Database(shared_url, tenant=db.tenant, keys=[new, old]) as both:
+        assert (await rotate_keys(both)).left == 0
+    again = await asyncio.to_thread(put, [new])
+
+    assert [first.json(), again.json()] == [{"version": 1}] * 2
 
 
 # --- Entity tags ---------------------------------------------------------------------------------

@@ -10,8 +10,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ from starlette.requests import HTTPConnection
 from starlette.routing import Mount
 from typer.testing import CliRunner
 
-from httpserver import TOKEN, running
+from httpserver import TOKEN, ended, running, started
 from memalchemy import Checkpointer, Database, DatabaseUnreachable, HTTPCheckpointer, Store
 from memalchemy.cli.app import app as commands
 from memalchemy.http import Grant, Limits, Tokens, app, serve
@@ -607,30 +605,6 @@ async def test_ids_are_read_from_the_decoded_path_where_a_server_has_no_other(db
         saved = await http.post("/v1/threads/%25 ä/checkpoints", json={"state": {"n": 1}})
         assert saved.status_code == 201
     assert await Checkpointer(db).load("% ä") == {"n": 1}
-
-
-def started(*arguments: str, **environment: str) -> tuple[subprocess.Popen[str], str]:
-    """Start `memalchemy serve` in a process of its own; return it and its URL."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "memalchemy", *arguments, "serve", "--port", "0", "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | environment,
-    )
-    assert process.stdout is not None
-    document = ""
-    while not document.endswith("}\n"):
-        line = process.stdout.readline()
-        assert line, process.communicate()
-        document += line
-    return process, json.loads(document)["url"]
-
-
-def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
-    process.send_signal(number)
-    _, said = process.communicate(timeout=30)
-    return process.returncode, said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -43,7 +43,7 @@ from memalchemy.conversations._stored_summary import (
 )
 from memalchemy.conversations.tool_exchange import ToolExchange, check_calls, check_results
 from memalchemy.database import Database, HostConnection, check_database, off_loop
-from memalchemy.errors import Conflict, MemalchemyError, NotFound
+from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError, NotFound
 from memalchemy.events import Event, publish
 from memalchemy.messages import calls_of, is_user_turn, role_of
 from memalchemy.state import Message, Role
@@ -387,7 +387,7 @@ class Conversation:
         async with transaction_of(self.log.db, connection) as tx:
             exchange = await self._with_results(results, tx)
             if exchange.missing:
-                raise ValueError(
+                raise InvalidArgument(
                     f"calls without a result: {', '.join(map(repr, exchange.missing))}; give "
                     "results for them, or abort the exchange"
                 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from memalchemy.errors import InvalidArgument
 from memalchemy.messages import calls_of, results_of
 from memalchemy.state import Message
 
@@ -39,28 +40,28 @@ class ToolExchange:
 def check_calls(calls: list[str | None]) -> None:
     """Raise `ValueError` unless a tool exchange can begin with calls of these ids."""
     if not calls:
-        raise ValueError("a tool exchange begins with an assistant's message that calls tools")
+        raise InvalidArgument("a tool exchange begins with an assistant's message that calls tools")
     if not all(calls):
-        raise ValueError("each call of a tool exchange needs an id, for its result to name")
+        raise InvalidArgument("each call of a tool exchange needs an id, for its result to name")
     if duplicates := _duplicates(calls):
-        raise ValueError(f"two calls have one id: {', '.join(duplicates)}")
+        raise InvalidArgument(f"two calls have one id: {', '.join(duplicates)}")
 
 
 def check_results(exchange: ToolExchange, new: list[Message]) -> None:
     """Raise `ValueError` unless each of the *new* messages answers calls that wait for a result."""
     for result in new:
         if not results_of(result):
-            raise ValueError(f"a message with the role {result.role!r} is no result of a tool")
+            raise InvalidArgument(f"a message with the role {result.role!r} is no result of a tool")
     ids = [id_ for result in new for id_ in results_of(result)]
     calls = calls_of(exchange.calls)
     if unknown := sorted({repr(id_) for id_ in ids if id_ not in calls}):
-        raise ValueError(
+        raise InvalidArgument(
             f"results of no call in the open exchange: {', '.join(unknown)}; its calls are "
             f"{', '.join(map(repr, calls))}"
         )
     answered = [id_ for result in exchange.results for id_ in results_of(result)]
     if duplicates := _duplicates([*answered, *ids]):
-        raise ValueError(f"calls that already have a result: {', '.join(duplicates)}")
+        raise InvalidArgument(f"calls that already have a result: {', '.join(duplicates)}")
 
 
 def _duplicates(ids: Iterable[str | None]) -> list[str]:

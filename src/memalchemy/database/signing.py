@@ -119,7 +119,7 @@ def _look_at(statement: Any) -> Work | None:
     if isinstance(statement, Select):
         writes = any(isinstance(part, Insert | Update | Delete) for part in parts)
         assert not writes, "a statement that writes to several tables cannot be signed"
-        if statement._for_update_arg is None:
+        if not statement.get_execution_options().get(LOCKS):
             return None
         locked: Any = statement.get_final_froms()[0]
         return Work("lock", locked.name, binds)

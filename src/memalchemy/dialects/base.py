@@ -55,7 +55,7 @@ TEXT_INDEXES = {
 """The indexes that find rows by words, or by metadata, and the table of each."""
 
 LOCKS = "memalchemy_locks"
-"""The execution option of an UPDATE that changes nothing and is there for its lock."""
+"""The execution option of a statement that changes nothing and is there for its locks."""
 
 MAX_LISTED = 500
 """The number of rows that one bound list has at most."""
@@ -133,7 +133,8 @@ class Statements:
 
         With *skip_locked* rows that somebody else has locked are left out and not waited for.
         """
-        return select(*columns).where(where).with_for_update(of=table, skip_locked=skip_locked)
+        locking = select(*columns).where(where).with_for_update(of=table, skip_locked=skip_locked)
+        return locking.execution_options(**{LOCKS: True})
 
     def rows_from_arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
         """Return a table of many rows of *columns*, a mapping of names to types.

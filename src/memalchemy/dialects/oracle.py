@@ -65,6 +65,7 @@ from memalchemy.column_types import (
     vector_floats,
 )
 from memalchemy.dialects.base import (
+    LOCKS,
     Dialect,
     Failure,
     Maintenance,
@@ -177,7 +178,8 @@ class OracleStatements(Statements):
         skip_locked: bool = False,
     ) -> Executable:
         # OF takes columns here, and one table needs none.
-        return select(*columns).where(where).with_for_update(skip_locked=skip_locked)
+        locking = select(*columns).where(where).with_for_update(skip_locked=skip_locked)
+        return locking.execution_options(**{LOCKS: True})
 
     def rows_from_list(self, parameter: str, columns: Sequence[str]) -> FromClause:
         fields = ", ".join(

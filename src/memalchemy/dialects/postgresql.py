@@ -370,18 +370,22 @@ class PostgreSQLTextIndexes(TextIndexes):
         return [" <-> ".join(f"'{token}'" for token in phrase) for phrase in phrases]
 
     def log_hits(self, below: bool = False) -> FromClause:
-        given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))
-        # Below a namespace the planner has to know the words: it takes a range of namespaces for
-        # few, and in a plan for all words would look at the text of each of their rows.
-        terms = _terms(given, fenced=not below)
+        terms = _terms(cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text)))
         deltas, threads = DeltaRow.__table__, ThreadRow.__table__
-        vector = _text_vector(deltas)
-        found = terms.join(deltas, vector.bool_op("@@")(terms.c.query))
-        return (
+        found = (
             select(terms.c.term.label("term"), deltas.c.log_id, deltas.c.seq)
-            .select_from(found.join(threads, threads.c.log_id == deltas.c.log_id))
+            .select_from(terms.join(deltas, _text_vector(deltas).bool_op("@@")(terms.c.query)))
             .where(deltas.c.search_text.is_not(None))
             .where(deltas.c.tenant == bindparam("k_tenant", type_=deltas.c.tenant.type))
+        )
+        if below:
+            # A fence: the planner takes any range of namespaces for few, and would look at the text
+            # of each row in them.
+            found = found.offset(literal_column("0"))
+        rows = found.subquery("found")
+        return (
+            select(rows)
+            .join(threads, threads.c.log_id == rows.c.log_id)
             .where(in_namespace(threads, below))
             .cte("hits")
         )
@@ -481,12 +485,10 @@ def _alternatives(field: FieldTerms) -> Iterator[str]:
     yield f"({OTHERS} & !{field.mark})"
 
 
-def _terms(
-    given: ColumnElement[Any], within: ColumnElement[Any] | None = None, *, fenced: bool = True
-) -> Subquery:
+def _terms(given: ColumnElement[Any], within: ColumnElement[Any] | None = None) -> Subquery:
     """Return the terms of an array with their tsqueries, which are *within* another if given.
 
-    A fence keeps the planner from computing these in the condition that an index answers: below
+    The limit keeps the planner from computing these in the condition that an index answers: below
     row-level security no index is used for what calls a function that may leak.
     """
     terms = func.unnest(given).table_valued("term", name="terms").render_derived()
@@ -495,8 +497,7 @@ def _terms(
     )
     if within is not None:
         query = within.op("&&")(query)
-    asked = select(terms.c.term, query.label("query"))
-    return (asked.offset(literal_column("0")) if fenced else asked).subquery("asked")
+    return select(terms.c.term, query.label("query")).offset(literal_column("0")).subquery("asked")
 
 
 def _scope() -> ColumnElement[Any]:

@@ -31,10 +31,6 @@ LEAKPROOF = (
 it is given. Below a policy PostgreSQL uses an index only for functions that are marked leakproof.
 """
 
-# The function is called where there is no tenant, and nowhere else: a call costs more than the rest
-# of the policy. The subquery is computed once for a statement, and not for each row.
-_SETTING = "current_setting('memalchemy.tenant', true)"
-
 
 class PostgreSQLTenantWall(TenantWall):
     """Policies on a setting of the transaction, forced on the owner of the tables, too."""
@@ -83,13 +79,18 @@ class PostgreSQLTenantWall(TenantWall):
     ) -> list[str]:
         prefix = f"{quoted(schema)}." if schema else ""
         function = f"{prefix}{FUNCTION}()"
-        condition = (
-            f"tenant = (SELECT CASE WHEN coalesce({_SETTING}, '') = '' THEN {function} "
-            f"ELSE {_SETTING} END)"
-        )
+        # The planner takes IS NOT NULL for a filter that nearly all rows pass: plans stay those
+        # without a wall. A bare comparison it takes for selective: to load, all checkpoints of a
+        # log were read, and a thread was looked for among all of its tenant. The tenant of rows
+        # that are read is computed once, for each table in a statement; that of rows that are
+        # written for each, as they are few and a subquery costs as much as some of them.
+        setting = "nullif(current_setting('memalchemy.tenant', true), '')"
+        read = f"nullif(coalesce(tenant = (SELECT {setting}), {function}), false) IS NOT NULL"
+        written = f"coalesce(tenant = {setting}, {function})"
+        # The function is stable: a volatile one would change plans, too.
         statements = [
-            f"CREATE OR REPLACE FUNCTION {function} RETURNS text LANGUAGE plpgsql VOLATILE AS $$ "
-            "BEGIN RAISE EXCEPTION "
+            f"CREATE OR REPLACE FUNCTION {function} RETURNS boolean "
+            "LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1 AS $$ BEGIN RAISE EXCEPTION "
             "'the transaction has no tenant: memalchemy.tenant is not set' "
             f"USING ERRCODE = '{TENANT_NOT_SET}', HINT = 'In the transaction: "
             "SELECT set_config(''memalchemy.tenant'', ''TENANT'', true)'; END $$;",
@@ -101,7 +102,7 @@ class PostgreSQLTenantWall(TenantWall):
             statements += [
                 f"DROP POLICY IF EXISTS {POLICY} ON {table};",
                 f"DROP POLICY IF EXISTS {ADMIN_POLICY} ON {table};",
-                f"CREATE POLICY {POLICY} ON {table} USING ({condition});",
+                f"CREATE POLICY {POLICY} ON {table} USING ({read}) WITH CHECK ({written});",
             ]
             if admins:
                 statements.append(

@@ -15,6 +15,8 @@ from memalchemy.contracts import (
     Entry,
     EntryHit,
     ItemOrder,
+    LogInfo,
+    NewItem,
     SearchHit,
     SearchMode,
     Seconds,
@@ -23,7 +25,8 @@ from memalchemy.contracts import (
     StoreItem,
     Unset,
 )
-from memalchemy.http.client._store import Namespace
+from memalchemy.conversations.tool_exchange import ToolExchange
+from memalchemy.http.client._store import Name, Namespace
 from memalchemy.http.client._transport import Transport
 from memalchemy.state import Message
 from memalchemy.sync import LazyIterator
@@ -100,7 +103,7 @@ class HTTPCheckpointer(Generic[State]):
         """
 
     def connect(self) -> CheckpointerCapabilities:
-        """Ask the server for its capabilities, and return them.
+        """Ask the server for its capabilities, and return those of its checkpointer.
 
         Raises:
             DatabaseUnreachable, AuthenticationFailed: the server did not answer, or refused.
@@ -113,8 +116,14 @@ class HTTPCheckpointer(Generic[State]):
             Conflict: the target holds something already; nothing was changed.
         """
 
+    def count_threads(self, pattern: str = "*") -> int:
+        """Count the threads with a checkpoint whose ids match the glob."""
+
     def delete(self, thread_id: str, checkpoint_id: str | None = None) -> bool:
         """Delete a checkpoint, or the whole thread without an id; ``False`` if it was not there."""
+
+    def delete_checkpoints(self, thread_id: str, checkpoint_ids: Iterable[str]) -> int:
+        """Delete some checkpoints, in one transaction; return the number that existed."""
 
     def diff(self, thread_id: str, a: str, b: str) -> Diff:
         """Compare two checkpoints: what changed from *a* to *b*, by JSON pointer.
@@ -188,6 +197,20 @@ class HTTPCheckpointer(Generic[State]):
     def list_checkpoints(self, thread_id: str, limit: int = 10) -> list[str]:
         """Return the ids of the thread's checkpoints, newest first, at most *limit*."""
 
+    def list_logs(
+        self,
+        thread_id: str | None = None,
+        *,
+        limit: int = 100,
+        pattern: str = "*",
+        below: bool = False,
+    ) -> list[LogInfo]:
+        """Describe logs, each a thread in one namespace, most recently written first.
+
+        As `memalchemy.Checkpointer.list_logs`: with *below* also the logs of frameworks,
+        conversations and entries.
+        """
+
     def list_threads(self, limit: int = 100, pattern: str = "*", *, offset: int = 0) -> list[str]:
         """Return the ids of threads with a checkpoint, most recently saved first.
 
@@ -203,6 +226,9 @@ class HTTPCheckpointer(Generic[State]):
         Raises:
             Corrupt: the state that the server has cannot be read.
         """
+
+    def namespaces(self, thread_id: str) -> list[tuple[str, ...]]:
+        """Return the namespaces in which the thread has a checkpoint."""
 
     def prune(
         self,
@@ -241,12 +267,13 @@ class HTTPCheckpointer(Generic[State]):
         *,
         parent_id: str | None = None,
         expected_parent: str | Unset | None = ...,
+        occurred_at: datetime | None = None,
         ttl: Seconds | None = None,
     ) -> str:
         """Save *state* as the newest checkpoint of the thread; return its id.
 
         It works as `memalchemy.Checkpointer.save`. A server of somebody else's takes no
-        *parent_id*, *expected_parent* and *ttl*.
+        *parent_id*, *expected_parent*, *occurred_at* and *ttl*.
 
         Raises:
             CapabilityMissing: the server does not take one of them; nothing was sent.
@@ -270,6 +297,13 @@ class HTTPCheckpointer(Generic[State]):
 
         As `memalchemy.Checkpointer.search_data`: it looks at the *among* threads saved last, and
         each that is found has its state under ``data``.
+        """
+
+    def set_thread_metadata(self, thread_id: str, metadata: Mapping[str, Any]) -> None:
+        """Replace the metadata of the thread itself as a whole; `list_logs` returns it.
+
+        Raises:
+            NotFound: the thread is not there.
         """
 
     def vacuum(
@@ -310,6 +344,12 @@ class HTTPConversation:
     ) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
+    def abort_tool_exchange(self) -> ToolExchange | None:
+        """Remove the open exchange and return it, or ``None``."""
+
+    def active_tool_exchange(self) -> ToolExchange | None:
+        """Return the open exchange, whoever began it, or ``None``."""
+
     def add(
         self,
         *messages: Any,
@@ -328,9 +368,31 @@ class HTTPConversation:
             NotSerialisable, TooLarge, Conflict: as `memalchemy.Conversation.add`.
         """
 
+    def add_tool_results(self, *results: Any) -> ToolExchange:
+        """Store results of the open exchange, all or none, and return the exchange.
+
+        Raises:
+            ValueError: a result belongs to no call of the exchange, or to one that has another.
+            NotFound: no exchange is open.
+        """
+
+    def amend_last(self, content: str | list[Any]) -> bool:
+        """Replace the content of the assistant's last message; return whether there is one."""
+
     @property
     def base_url(self) -> str:
         """The server's address, without a password."""
+
+    def begin_tool_exchange(self, message: Any) -> ToolExchange:
+        """Store an assistant's *message* with tool calls until all their results are there.
+
+        `history` does not show it before `commit_tool_exchange`. It survives a crash:
+        `active_tool_exchange` returns it to whoever continues.
+
+        Raises:
+            ValueError: the message has no tool call, a call without an id, or two calls of one id.
+            Conflict: another exchange is open.
+        """
 
     def clear(self) -> int:
         """Remove all messages and the summary; return how many messages went."""
@@ -341,12 +403,25 @@ class HTTPConversation:
         A later use opens anew.
         """
 
+    def commit_tool_exchange(self, *results: Any) -> list[int]:
+        """Move the open exchange into the conversation and return the positions of its messages.
+
+        *results* are added before. It is one transaction.
+
+        Raises:
+            ValueError: a call has no result yet; or as `add_tool_results`.
+            NotFound: no exchange is open.
+        """
+
     def connect(self) -> CheckpointerCapabilities:
         """Ask the server for its capabilities, and return those of its checkpointer.
 
         Raises:
             DatabaseUnreachable, AuthenticationFailed: the server did not answer, or refused.
         """
+
+    def count(self) -> int:
+        """Return the number of messages."""
 
     def delete(self) -> bool:
         """Delete the conversation, not the thread's other logs; return whether it was there."""
@@ -365,6 +440,34 @@ class HTTPConversation:
     @property
     def identity(self) -> Transport:
         """The holder of the connections, which can be closed when this object is gone."""
+
+    def restore(
+        self,
+        snapshot: Mapping[str, Any] | Sequence[Any],
+        *,
+        occurred_at: datetime | None = None,
+    ) -> None:
+        """Make the conversation equal to a `snapshot`, or to a list of messages; all or nothing.
+
+        Raises:
+            TypeError, ValueError: it is no snapshot; nothing was written.
+            NotSerialisable, TooLarge: it cannot be stored; nothing was written.
+        """
+
+    def set_summary(self, text: str | None, *, summarized: int = 0) -> None:
+        """Store *text* as the summary of what was said before the messages, or remove it.
+
+        With *summarized* it stands for the first so many messages. `snapshot` returns it.
+
+        Raises:
+            TypeError: *text* is no text; nothing was written.
+        """
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the whole conversation as plain values, for `restore`.
+
+        The keys are those of `memalchemy.Conversation.snapshot`.
+        """
 
 class HTTPStore:
     """Items under namespaces and keys on ``memalchemy serve``, as `memalchemy.Store` has them.
@@ -388,6 +491,25 @@ class HTTPStore:
     @property
     def base_url(self) -> str:
         """The server's address, without a password."""
+
+    def change(
+        self,
+        namespace: Namespace,
+        key: str,
+        function: Callable[[StoreItem | None], Any],
+        *,
+        metadata: Mapping[str, Any] | Unset | None = ...,
+        ttl: Seconds | None = None,
+    ) -> Any | None:
+        """Change an item with a function of its current state, and lose no write of others.
+
+        *function* runs here, and is called again if others write the item meanwhile. It takes the
+        `StoreItem`, or ``None`` if there is none, and returns the new value, ``LEAVE`` or
+        ``DELETE``, as for `memalchemy.Store.change`. An item that was deleted and made anew
+        meanwhile may be taken for the one that was read.
+
+        Returns the value that is there then; ``None`` without one.
+        """
 
     def clear_namespace(self, namespace: Namespace, *, prefix: bool = False) -> int:
         """Delete all items of the namespace, with *prefix* also those below it; return how many."""
@@ -421,11 +543,61 @@ class HTTPStore:
             Conflict: the item is not at *expected_version*.
         """
 
+    def delete_batch(self, keys: Iterable[tuple[Namespace, str]]) -> int:
+        """Delete items with their vectors, in one transaction; return the number that existed."""
+
+    def delete_matching(
+        self,
+        namespace: Namespace,
+        filter: Mapping[str, Any],
+        *,
+        prefix: bool = False,
+    ) -> int:
+        """Delete the items that *filter* accepts, in one transaction, and return their number.
+
+        Raises:
+            ValueError: the filter is empty: `clear_namespace` deletes everything.
+        """
+
+    def exists(self, namespace: Namespace, key: str) -> bool:
+        """Return whether the item exists; its value does not travel."""
+
+    def forget_namespace(self, namespace: Namespace) -> int:
+        """Erase all items of the namespace and of all below it; return their number.
+
+        No word of them is left in a text index: see `memalchemy.Store.forget_namespace`.
+        """
+
     def get(self, namespace: Namespace, key: str, default: Any = None) -> Any:
         """Return the value of an item, or *default* if it does not exist."""
 
+    def get_batch(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Name, Any]:
+        """Return the values of the given ``(namespace, key)`` that exist."""
+
+    def get_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        field: str = "",
+        part: int = 0,
+        model: str | None = None,
+    ) -> list[float] | None:
+        """Return a vector of an item, in the precision of float32; ``None`` if there is none."""
+
+    def get_embeddings(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        model: str | None = None,
+    ) -> dict[Name, list[float]]:
+        """Return the vectors of the whole values of items; one without a vector is left out."""
+
     def get_item(self, namespace: Namespace, key: str) -> StoreItem | None:
         """Return an item, or ``None`` if it does not exist."""
+
+    def get_items(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Name, StoreItem]:
+        """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*."""
 
     @property
     def identity(self) -> Transport:
@@ -439,6 +611,9 @@ class HTTPStore:
         order: ItemOrder = "newest",
     ) -> LazyIterator[StoreItem]:
         """Yield all items of the namespace, with *prefix* also of those below it, page by page."""
+
+    def iter_keys(self, namespace: Namespace, *, prefix: str | None = None) -> LazyIterator[str]:
+        """Yield all keys of exactly this namespace, in code point order, page by page."""
 
     def list_items(
         self,
@@ -489,6 +664,56 @@ class HTTPStore:
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
         """
 
+    def put_batch(
+        self,
+        items: Iterable[Sequence[Any] | NewItem],
+        *,
+        ttl: Seconds | None = None,
+        if_exists: str = "replace",
+        keep_vectors: bool = False,
+    ) -> list[int]:
+        """Write items, all or none; return their versions, in the order given.
+
+        Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
+        of which *embedding* is one vector. Otherwise as `memalchemy.Store.put_batch`.
+
+        Raises:
+            Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
+            NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
+            ValueError: one has an *index* or times, which the server does not take; nothing was
+                sent.
+        """
+
+    def put_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        embedding: Sequence[float],
+        *,
+        model: str | None = None,
+        expected_version: int | Unset = ...,
+    ) -> bool:
+        """Give an existing item a vector of a model; return whether it exists.
+
+        Raises:
+            Conflict: the item is not at *expected_version*.
+        """
+
+    def put_with_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Any,
+        embedding: Sequence[float],
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        ttl: Seconds | None = None,
+    ) -> int:
+        """Write an item with a vector, as `put`."""
+
+    def refresh(self, keys: Iterable[tuple[Namespace, str]]) -> int:
+        """Begin the ttl of the given items anew; return the number of items that have one."""
+
     def search(
         self,
         namespace: Namespace,
@@ -509,6 +734,23 @@ class HTTPStore:
 
         The modes ``vector`` and ``hybrid`` need the vector of the query as *embedding*.
         """
+
+    def search_by_embedding(
+        self,
+        namespace: Namespace,
+        query_embedding: Sequence[float],
+        limit: int = 10,
+        threshold: float | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        offset: int = 0,
+        prefix: bool = False,
+        model: str | None = None,
+    ) -> list[SearchHit]:
+        """Return items by the nearness of their vectors, the nearest first."""
+
+    def sweep(self) -> int:
+        """Delete the items that have expired; return their number."""
 
 class HTTPThreadLog:
     """Ordered log of a thread's entries on ``memalchemy serve``, as `memalchemy.ThreadLog` is.
@@ -577,6 +819,9 @@ class HTTPThreadLog:
     def count(self, thread_id: str) -> int:
         """Count the entries of the log."""
 
+    def count_threads(self, pattern: str = "*") -> int:
+        """Count the threads with an entry whose ids match the glob."""
+
     def delete(self, thread_id: str) -> bool:
         """Delete this log of the thread; return whether it existed. Its other logs stay."""
 
@@ -590,27 +835,109 @@ class HTTPThreadLog:
     ) -> bool:
         """Change the value of the entry at *position*; return whether it existed."""
 
+    def find(self, key: str, *, thread_id: str | None = None) -> dict[str, Entry]:
+        """Return the entry with a key of each thread that has one, by thread, in the order of ids.
+
+        With *thread_id* only that of this thread.
+        """
+
+    def fork(
+        self,
+        thread_id: str,
+        position: int | None = None,
+        *,
+        new_thread_id: str | None = None,
+        namespace: Iterable[str] | None = None,
+    ) -> str:
+        """Copy the log up to *position* (the whole log, without) into a new thread; return its id.
+
+        Positions, keys and times are those of the original. With another *namespace* the copy goes
+        there, and may be of the same thread.
+
+        Raises:
+            NotFound: there is no such entry, or none at all.
+            Conflict: the new thread is not empty in that namespace.
+        """
+
     @property
     def identity(self) -> Transport:
         """The holder of the connections, which can be closed when this object is gone."""
 
-    def iter_entries(self, thread_id: str, *, after: int = 0) -> LazyIterator[Entry]:
-        """Yield the entries beyond position *after*, in order, in pages of 500."""
+    def iter_entries(
+        self,
+        thread_id: str,
+        *,
+        after: int = 0,
+        newest_first: bool = False,
+    ) -> LazyIterator[Entry]:
+        """Yield the entries beyond position *after*, in order, or with *newest_first* backwards.
+
+        They are read in pages of 500.
+        """
+
+    def last_written(self, thread_ids: Sequence[str]) -> dict[str, datetime]:
+        """Return the time of the last write of each of these threads that has an entry."""
 
     def list_threads(self, limit: int = 100, pattern: str = "*") -> list[str]:
         """Return the ids of threads with an entry, most recently written first."""
+
+    def pop(self, thread_id: str, *, expected_version: int | Unset = ...) -> Entry | None:
+        """Remove the newest entry and return it; ``None`` if there is none.
+
+        Of several that pop at once, no two are given the same entry.
+        """
 
     def range(
         self,
         thread_id: str,
         *,
         after: int | None = None,
+        before: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int | None = None,
     ) -> list[Entry]:
-        """Return entries in order, those beyond position *after*, at most *limit*."""
+        """Return entries in order: the first *limit* that are within every given bound.
 
-    def remove(self, thread_id: str, position: int, *, expected_version: int | Unset = ...) -> bool:
-        """Remove the entry at *position*; return whether it existed."""
+        Positions beyond *after* and below *before*; occurred at *since* or later, and earlier than
+        *until*.
+        """
+
+    def read_threads(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        newest: bool = False,
+    ) -> dict[str, list[Entry]]:
+        """Return all entries of each of these threads that has any, in the order of *thread_ids*.
+
+        With *newest* only the newest entry of each.
+        """
+
+    def remove(
+        self,
+        thread_id: str,
+        positions: Iterable[int],
+        *,
+        expected_version: int | Unset = ...,
+    ) -> int:
+        """Remove the entries at *positions*, in one transaction; return the number that existed."""
+
+    def replace_suffix(
+        self,
+        thread_id: str,
+        after: int,
+        entries: Any,
+        *,
+        keys: Sequence[str | None] | str | None = None,
+        expected_version: int | Unset = ...,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        ttl: Seconds | None = None,
+    ) -> list[int]:
+        """Replace all entries beyond position *after* (0: all); return the new positions.
+
+        One transaction. Otherwise as `append`; without entries it cuts off the end.
+        """
 
     def search(
         self,
@@ -621,8 +948,8 @@ class HTTPThreadLog:
     ) -> list[EntryHit]:
         """Return entries that hold words of *query*, best first; of one thread, or of all."""
 
-    def tail(self, thread_id: str, limit: int = 100) -> list[Entry]:
-        """Return the newest *limit* entries, the oldest of them first."""
+    def tail(self, thread_id: str, limit: int = 100, *, before: int | None = None) -> list[Entry]:
+        """Return the newest *limit* entries, the oldest first; those below position *before*."""
 
     def version(self, thread_id: str) -> int:
         """Return the log's version, which every write moves; 0 if the log does not exist."""

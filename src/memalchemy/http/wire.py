@@ -15,7 +15,7 @@ import orjson
 
 from memalchemy import errors
 from memalchemy.codec.values import from_jsonable, jsonable, pointer
-from memalchemy.contracts import CheckpointInfo, Diff, Entry, EntryHit, StoreItem
+from memalchemy.contracts import CheckpointInfo, Diff, Entry, EntryHit, LogInfo, StoreItem
 from memalchemy.errors import InvalidArgument, MemalchemyError
 
 JSON = "application/json"
@@ -186,6 +186,19 @@ def decode_entry(tree: Mapping[str, Any]) -> Entry:
     return EntryHit(
         **fields, thread_id=tree["thread_id"], score=tree["score"], snippet=tree["snippet"]
     )
+
+
+def encode_log_info(info: LogInfo) -> dict[str, Any]:
+    """Encode a `LogInfo`."""
+    times = {name: getattr(info, name).isoformat() for name in ("created_at", "updated_at")}
+    return {name: getattr(info, name) for name in LogInfo.__dataclass_fields__} | times
+
+
+def decode_log_info(tree: Mapping[str, Any]) -> LogInfo:
+    """Return the `LogInfo` that `encode_log_info` encoded."""
+    fields = {name: tree[name] for name in LogInfo.__dataclass_fields__}
+    times = {name: datetime.fromisoformat(tree[name]) for name in ("created_at", "updated_at")}
+    return LogInfo(**fields | times | {"namespace": tuple(tree["namespace"])})
 
 
 def encode_message(entry: Entry) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
+from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.database import Database
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._cursors import decode_cursor, encode_cursor, moment_of
 from memalchemy.inspection._internal import internal_binds, is_internal
 from memalchemy.inspection._logs import Namespace, query
 from memalchemy.inspection._records import Record
@@ -46,8 +46,8 @@ async def list_changes(
     if since is None:
         after, seen = now - OVERLAP, None
     else:
-        stamp, marks = decode_cursor(since, 2)
-        after, seen = moment_of(stamp), frozenset(marks if isinstance(marks, list) else ())
+        after, marks = decode_cursor("changes", since, (datetime, list))
+        seen = frozenset(marks)
     binds: dict[str, Any] = {"k_tenant": db.tenant, "p_limit": CHANGED}
     binds["p_active_at"] = truncate_to_second(after)
     logs = await query(db, statements.changed_logs, binds)
@@ -64,7 +64,7 @@ async def list_changes(
         return [] if seen is None else [row for row in some if _mark(row) not in seen]
 
     changes: Record = {
-        "token": encode_cursor([bound.isoformat(), kept]),
+        "token": encode_cursor("changes", bound, kept),
         "changed": [
             {"thread_id": row.thread_id, "namespace": list(decode_namespace(row.namespace))}
             for row in new(logs)

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from types import NoneType
 from typing import Any
 
+from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import StoreItem
 from memalchemy.conversations._stored_summary import SUMMARY, StoredSummary
 from memalchemy.database import Database
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import InvalidArgument
-from memalchemy.inspection._cursors import decode_cursor, encode_cursor
 from memalchemy.inspection._logs import Namespace
 from memalchemy.inspection._records import MEMORY_TYPES, Record, item_preview, time
 from memalchemy.inspection.threads import (
@@ -58,7 +59,9 @@ async def _memories_in_store(
     store: Store, kind: str, user: str, cursor: str | None, limit: int
 ) -> Record:
     """Return a page of the items in the namespaces that such memories are stored in."""
-    place, after = (None, None) if cursor is None else decode_cursor(cursor, 2)
+    place, after = None, None
+    if cursor is not None:
+        place, after = decode_cursor(kind, cursor, (list, (str, NoneType)))
     low = None if place is None else check_namespace(place)
     is_place = _IS_PLACE[kind]
     found: list[tuple[StoreItem, Any]] = []
@@ -90,9 +93,9 @@ async def _memories_in_store(
     following: str | None
     if len(found) > limit:
         last, namespace = found[limit - 1]
-        following = encode_cursor([list(namespace), last.key])
+        following = encode_cursor(kind, list(namespace), last.key)
     else:
-        following = None if low is None else encode_cursor([list(low), None])
+        following = None if low is None else encode_cursor(kind, list(low), None)
     return {"kind": kind, "memories": records, "next": following}
 
 

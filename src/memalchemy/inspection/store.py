@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from datetime import datetime
 from functools import partial
 from typing import Any
 
+from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import StoreItem
 from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument, KeyMissing, NotEncrypted, NotFound
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._cursors import decode_cursor, encode_cursor, moment_of
 from memalchemy.inspection._internal import internal_binds, is_internal
 from memalchemy.inspection._logs import Namespace, query
-from memalchemy.inspection._records import Record, item_preview, item_record, kind_of, time
+from memalchemy.inspection._records import Record, item_preview, item_record, kind_of
 from memalchemy.inspection.tree import tree, value_at
 from memalchemy.keys import check_namespace, decode_namespace, encode_namespace
 from memalchemy.search.scope import scope_binds
@@ -48,7 +49,7 @@ async def list_namespaces(
     internal = internal or is_internal(top)
     after: Namespace | None = None
     if cursor is not None:
-        after = check_namespace(decode_cursor(cursor, 1)[0])
+        after = check_namespace(decode_cursor("namespaces", cursor, (list,))[0])
     children: list[Namespace] = []
     while len(children) <= limit:
         child = await _next_child(store, top, after)
@@ -67,7 +68,7 @@ async def list_namespaces(
     last = children[limit - 1] if len(children) > limit else None
     return {
         "namespaces": records,
-        "next": None if last is None else encode_cursor([[*last, _LAST]]),
+        "next": None if last is None else encode_cursor("namespaces", [*last, _LAST]),
     }
 
 
@@ -92,7 +93,7 @@ async def list_items(
         return await _found_items(
             store, top, words, below=below, internal=internal, cursor=cursor, limit=limit
         )
-    after = None if cursor is None else decode_cursor(cursor, 4)
+    after = None if cursor is None else decode_cursor("items", cursor, (str, datetime, str, str))
     if after is not None:
         order = after[0]
     else:
@@ -105,7 +106,7 @@ async def list_items(
     if after is not None:
         binds |= {"p_after_namespace": after[2], "p_after_key": after[3]}
         if order == "newest":
-            binds["p_after_updated_at"] = moment_of(after[1])
+            binds["p_after_updated_at"] = after[1]
     rows = await query(
         store.db,
         partial(statements.list_item_rows, order=order, below=below, after=after is not None),
@@ -117,7 +118,7 @@ async def list_items(
         "order": order,
         "next": None
         if last is None
-        else encode_cursor([order, time(last.updated_at), last.namespace, last.key]),
+        else encode_cursor("items", order, last.updated_at, last.namespace, last.key),
     }
 
 
@@ -234,8 +235,8 @@ async def _found_items(
     cursor: str | None,
     limit: int,
 ) -> Record:
-    offset = 0 if cursor is None else decode_cursor(cursor, 1)[0]
-    if not isinstance(offset, int) or not 0 <= offset < 1_000_000:
+    offset = 0 if cursor is None else decode_cursor("found items", cursor, (int,))[0]
+    if not 0 <= offset < 1_000_000:
         raise InvalidArgument("this cursor is of another listing")
     found: list[Any] = []
     if not offset and (exact := await store.get_item(top, words)) is not None:
@@ -250,5 +251,5 @@ async def _found_items(
             if internal or not is_internal(item.namespace)
         ],
         "order": "score",
-        "next": encode_cursor([offset + limit]) if more else None,
+        "next": encode_cursor("found items", offset + limit) if more else None,
     }

@@ -7,11 +7,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from memalchemy._cursors import decode_cursor, encode_cursor, is_of_listing
 from memalchemy.database import Database
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._cursors import decode_cursor, encode_cursor, moment_of
 from memalchemy.inspection._logs import log_of, query, read_head, read_heads
 from memalchemy.inspection._records import Record, thread_record
 from memalchemy.keys import decode_namespace, encode_id, encode_namespace
@@ -29,6 +29,9 @@ MATCHES = 1_000
 """Matching ids up to which all are read, and sorted here."""
 SCANNED = 50_000
 """Ids that one page looks through, at most, for those that have a part."""
+
+NEWEST, BY_ID = "newest logs", "logs by id"
+"""The listings of logs, in cursors."""
 
 _FIRST, _BEYOND = "\x01", "\U0010ffff" * 4
 """Stand before and behind all stored ids."""
@@ -141,11 +144,8 @@ async def _page(scope: _Scope, heads: Sequence[Any], limit: int) -> Record:
 
 async def _matching(scope: _Scope, part: str, cursor: str | None, limit: int) -> Record:
     """Return a page of the threads whose ids have a part."""
-    found = [] if cursor is None else decode_cursor(cursor, 2, 3)
-    if len(found) == 2:
-        is_beginning, low = found
-        if not isinstance(is_beginning, bool) or not isinstance(low, str):
-            raise InvalidArgument("this cursor is of another listing")
+    if cursor is not None and is_of_listing(BY_ID, cursor):
+        is_beginning, low = decode_cursor(BY_ID, cursor, (bool, str))
         return await _by_id(scope, part, low, is_beginning=is_beginning, limit=limit)
     after = None if cursor is None else after_head(cursor)
     if scope.name != "tenant" and await _is_small(scope):
@@ -191,7 +191,10 @@ async def _by_id(scope: _Scope, part: str, low: str, *, is_beginning: bool, limi
     if not is_beginning and id_range is not None:
         matched = [row for row in matched if not id_range[0] <= row.thread_id < id_range[1]]
     page = await _sorted(scope, matched, None, len(matched))
-    return page | {"order": "id", "next": None if following is None else encode_cursor(following)}
+    return page | {
+        "order": "id",
+        "next": None if following is None else encode_cursor(BY_ID, *following),
+    }
 
 
 async def _skip(scope: _Scope, low: str) -> str | None:
@@ -260,7 +263,7 @@ def _newest_first(head: Any) -> tuple[float, str, str]:
 
 def head_cursor(head: Any) -> str:
     """Return the cursor of what is listed behind a log."""
-    return encode_cursor([head.updated_at.isoformat(), head.thread_id, head.namespace])
+    return encode_cursor(NEWEST, head.updated_at, head.thread_id, head.namespace)
 
 
 def after_head(cursor: str) -> dict[str, Any]:
@@ -269,10 +272,7 @@ def after_head(cursor: str) -> dict[str, Any]:
     Raises:
         InvalidArgument: it is of another listing.
     """
-    stamp, thread_id, path = decode_cursor(cursor, 3)
-    if not isinstance(thread_id, str) or not isinstance(path, str):
-        raise InvalidArgument("this cursor is of another listing")
-    moment = moment_of(stamp)
+    moment, thread_id, path = decode_cursor(NEWEST, cursor, (datetime, str, str))
     return {
         "p_updated_at": moment,
         "p_active_at": truncate_to_second(moment),

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.checkpoints import listing
 from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._cursors import decode_cursor, encode_cursor
 from memalchemy.inspection._logs import log_of, query, read_head
 from memalchemy.inspection._records import Record, step_record
 from memalchemy.inspection.writes import count_writes
@@ -90,8 +90,8 @@ async def read_timeline(
     log = log_of(db, thread_id, namespace)
     before, lanes, is_first = None, Lanes(), cursor is None
     if cursor is not None:
-        before, expected = decode_cursor(cursor, 2)
-        if not isinstance(before, int) or not isinstance(expected, list):
+        before, expected = decode_cursor("steps", cursor, (int, object))
+        if not isinstance(expected, list):
             raise InvalidArgument("this cursor is of another listing")
         lanes = Lanes([one if isinstance(one, str) else None for one in expected])
     binds = log.binds() | {"p_limit": limit + 1, "p_before": before}
@@ -123,7 +123,7 @@ async def read_timeline(
     return {
         "steps": steps,
         "lanes": len(lanes.expected),
-        "next": encode_cursor([shown[-1].seq, lanes.expected]) if more else None,
+        "next": encode_cursor("steps", shown[-1].seq, lanes.expected) if more else None,
     }
 
 

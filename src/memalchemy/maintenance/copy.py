@@ -44,16 +44,17 @@ from memalchemy.codec.encryption import is_encrypted
 from memalchemy.database import READ, WRITE_COPIED, WRITE_ROWS, Database
 from memalchemy.database.key_registry import (
     KEYS_NAMESPACE,
-    SIGNING_NAMESPACE,
     read_registered_keys,
     register_key,
 )
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, NotEncrypted, UniqueViolation
 from memalchemy.events import operation
+from memalchemy.keys import INTERNAL_PREFIX
 from memalchemy.log import Log, lock_log, remove_log
 from memalchemy.log.scan import Page, batches, run_query, scan
 from memalchemy.log.tables import NAMES, THREADS, of_log
+from memalchemy.maintenance.local_items import is_not_local
 from memalchemy.maintenance.log_positions import (
     BEFORE_ALL,
     LOG_ROWS,
@@ -68,8 +69,8 @@ from memalchemy.maintenance.row_comparison import (
     same_rows,
     vector_bytes,
 )
-from memalchemy.search.cache_versions import COUNTERS, count_change
-from memalchemy.search.scope import EMBEDDINGS, INTERNAL_PREFIX, ITEM_KEY, ITEMS, of_item
+from memalchemy.search.cache_versions import count_change
+from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, of_item
 from memalchemy.search.signed_hits import check_items, check_vectors
 from memalchemy.search.vectors import has_native_vectors
 from memalchemy.statements import Parameters, after_key, column_bind, program_of, statement
@@ -626,14 +627,7 @@ def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
     of_tenant = table.c.tenant == bindparam("k_tenant")
     if scope == "all":
         of_tenant = table.c.tenant != literal_column(OWN_TENANT)
-    if table is not ITEMS:
-        return of_tenant
-    # Each database counts changes of its vectors itself, and registers the keys that it is written
-    # with.
-    own: list[ColumnElement[str]] = [
-        literal_column(f"'{name}'") for name in (COUNTERS, KEYS_NAMESPACE, SIGNING_NAMESPACE)
-    ]
-    return and_(of_tenant, *(table.c.namespace != name for name in own))
+    return and_(of_tenant, is_not_local()) if table is ITEMS else of_tenant
 
 
 @statement(scope=("tenant", "all"), after=(True, False))

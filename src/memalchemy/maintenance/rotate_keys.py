@@ -60,14 +60,13 @@ from memalchemy.keys import decode_namespace
 from memalchemy.log.scan import batches, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.log.text_indexes import purge_all
+from memalchemy.maintenance.local_items import is_not_local
 from memalchemy.search.scope import (
     EMBEDDINGS,
-    INTERNAL_RANGE,
     ITEM_KEY,
     ITEMS,
     is_listed,
     key_lists,
-    not_internal,
     of_item,
     stored,
 )
@@ -272,12 +271,7 @@ class KeyRotation:
         self.db = db
         self.event = event
         self._scope = "all" if tenant is None else "tenant"
-        self._binds: dict[str, Any] = {
-            "k_internal": INTERNAL_RANGE[0],
-            "k_internal_end": INTERNAL_RANGE[1],
-        }
-        if tenant is not None:
-            self._binds["k_tenant"] = tenant
+        self._binds: dict[str, Any] = {} if tenant is None else {"k_tenant": tenant}
         self._encrypt_plaintext = encrypt_plaintext
         self._progress = progress
         self._done = self._total = 0
@@ -647,12 +641,12 @@ WORDS = ("kept", "dropped")
 
 
 def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
-    """The rows of a tenant or of all, without those that memalchemy keeps for itself."""
+    """The rows of a tenant or of all, without those that have no payload of a tenant's."""
     if scope == "tenant":
         of_tenant = table.c.tenant == bindparam("k_tenant", type_=table.c.tenant.type)
     else:
         of_tenant = table.c.tenant != literal_column("'~'")
-    return and_(of_tenant, not_internal(table)) if table is ITEMS else of_tenant
+    return and_(of_tenant, is_not_local()) if table is ITEMS else of_tenant
 
 
 def _payload(table: Table) -> Any:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Executable, and_, bindparam, literal_column, select
+from sqlalchemy import ColumnElement, Executable, and_, bindparam, select
 
 from memalchemy.codec.signed_rows import (
     ITEM,
@@ -27,11 +27,7 @@ from memalchemy.codec.signed_rows import (
 )
 from memalchemy.column_types import stored_vector_bytes
 from memalchemy.database import READ, WRITE_COPIED, Database
-from memalchemy.database.key_registry import (
-    KEYS_NAMESPACE,
-    SIGNING_NAMESPACE,
-    read_registered_keys,
-)
+from memalchemy.database.key_registry import SIGNING_NAMESPACE, read_registered_keys
 from memalchemy.database.signed_items import read_signed_vectors, sign_item, sign_vector
 from memalchemy.database.signed_logs import (
     read_signatures,
@@ -47,7 +43,7 @@ from memalchemy.errors import Corrupt, KeyMissing, NotSigned
 from memalchemy.keys import encode_id
 from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import THREADS
-from memalchemy.search.cache_versions import COUNTERS
+from memalchemy.maintenance.local_items import is_not_local
 from memalchemy.search.scope import ITEMS, is_listed
 from memalchemy.statements import Program, after_key, column_bind, statement
 
@@ -350,7 +346,7 @@ def list_log_keys(dialect: Dialect, scope: str, after: bool) -> Executable:
 def list_items_to_sign(dialect: Dialect, after: bool) -> Executable:
     """Select a page of the keys of items, in their order, without those that are never signed."""
     names = ("namespace", "key")
-    query = select(*(ITEMS.c[name] for name in names)).where(_of_tenant(), *_are_signed())
+    query = select(*(ITEMS.c[name] for name in names)).where(_of_tenant(), is_not_local())
     if after:
         query = query.where(after_key(dialect, ITEMS, names))
     return query.order_by(*(ITEMS.c[name] for name in names)).limit(bindparam("p_limit"))
@@ -368,8 +364,3 @@ def read_items_to_sign(dialect: Dialect, locks: bool) -> Executable:
 
 def _of_tenant() -> ColumnElement[bool]:
     return ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-
-
-def _are_signed() -> list[ColumnElement[bool]]:
-    bare = (KEYS_NAMESPACE, SIGNING_NAMESPACE, COUNTERS)
-    return [ITEMS.c.namespace != literal_column(f"'{name}'") for name in bare]

@@ -32,8 +32,8 @@ from sqlalchemy import (
 from sqlalchemy.types import NULLTYPE
 
 from memalchemy.dialects import Dialect
-from memalchemy.keys import encode_id
-from memalchemy.search.scope import INTERNAL_PREFIX, ITEMS, is_in_scope
+from memalchemy.keys import INTERNAL_PREFIX, encode_id
+from memalchemy.search.scope import ITEMS, is_in_scope
 from memalchemy.statements import Program, statement
 
 COUNTERS = f"{INTERNAL_PREFIX}vectors/"

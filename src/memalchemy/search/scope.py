@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, not_, or_,
 
 from memalchemy.codec.signed_rows import ITEM_WORDS
 from memalchemy.dialects import MAX_LISTED, Dialect
-from memalchemy.keys import encode_id
+from memalchemy.keys import INTERNAL_PREFIX, encode_id
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
@@ -32,9 +32,6 @@ STORED = (
     "value",
 )
 """Columns of which an item consists."""
-
-INTERNAL_PREFIX = "/~"
-"""Prefix of memalchemy's own namespaces. In a user's namespace ``~`` is escaped: ~0, ~1 or ~2."""
 
 INTERNAL_RANGE = (INTERNAL_PREFIX + "a", INTERNAL_PREFIX + "{")
 """Range of memalchemy's own namespaces, its end excluded: a letter follows the ``~``."""

@@ -764,7 +764,9 @@ class Store:
         check_callable(work, "work", "some items and a connection")
         accepts = Filter.parse(filter)
         if accepts is None:
-            raise ValueError("the filter is empty: it would accept every item of the namespace")
+            raise InvalidArgument(
+                "the filter is empty: it would accept every item of the namespace"
+            )
         items = self.iter_items(
             namespace, prefix=prefix, filter=filter, order="key", connection=connection
         )
@@ -849,7 +851,8 @@ class Store:
     async def sweep(self, *, connection: HostConnection | None = None) -> int:
         """Delete the tenant's expired items, which no method returns any more; return their number.
 
-        A few hundred at a time, each time in a transaction of its own.
+        A few hundred at a time, each time in a transaction of its own. Those that memalchemy keeps
+        for itself, such as old answers of the HTTP server, are among them.
         """
         values = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC), "p_limit": MAX_LISTED}
         d = self.db.dialect

@@ -3151,7 +3151,8 @@ class Store:
     def sweep(self, *, connection: HostConnection | None = None) -> int:
         """Delete the tenant's expired items, which no method returns any more; return their number.
 
-        A few hundred at a time, each time in a transaction of its own.
+        A few hundred at a time, each time in a transaction of its own. Those that memalchemy keeps
+        for itself, such as old answers of the HTTP server, are among them.
         """
 
 class StoreContext:

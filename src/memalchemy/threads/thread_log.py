@@ -44,7 +44,7 @@ from memalchemy.database import (
     off_loop,
 )
 from memalchemy.dialects import namespace_binds
-from memalchemy.errors import DatabaseUnreachable, NotFound, UniqueViolation
+from memalchemy.errors import DatabaseUnreachable, InvalidArgument, NotFound, UniqueViolation
 from memalchemy.events import Event, operation
 from memalchemy.keys import (
     check_entry_key,
@@ -345,7 +345,7 @@ class ThreadLog:
             target = new_fork_id(thread_id)
         source, to, now = self._log(thread_id), to_log._log(target), datetime.now(UTC)
         if to == source:
-            raise ValueError("a fork needs a thread id of its own")
+            raise InvalidArgument("a fork needs a thread id of its own")
         at = None if position is None else _position(position, "position")
         with operation("thread.fork", **self._about(thread_id)) as event:
             event.details["to"] = target

@@ -185,10 +185,11 @@ class AsyncpgConnection(DirectConnection):
         walled = self._walled
         if walled is None:
             walled = self.connection.info[_WALLED] = self._walled = WalledStatements(self.raw)
-        timeout = self._statement_timeout
-        prepared = await self._translated(
-            compiled.sql, walled.prepare(compiled.sql, timeout and 2 * timeout)
-        )
+        prepared = walled.find(compiled.sql)
+        if prepared is None:
+            timeout = self._statement_timeout
+            preparing = walled.prepare(compiled.sql, timeout and 2 * timeout)
+            prepared = await self._translated(compiled.sql, preparing)
         walled.send_tenant(tenant)
         try:
             fetched = await self._translated(compiled.sql, prepared.fetch(*values))
@@ -302,17 +303,22 @@ class WalledStatements:
         self._setting: Any = None
         self._messages: dict[str, bytes] = {}
 
+    def find(self, sql: str) -> Any:
+        """Return the prepared *sql*, the last that will be given up; ``None`` if there is none."""
+        found = self._prepared.pop(sql, None)
+        if found is not None:
+            self._prepared[sql] = found
+        return found
+
     async def prepare(self, sql: str, seconds: float | None) -> Any:
         """Return *sql* prepared, within so many *seconds*, and be ready to send a tenant."""
         if self._setting is None:
             self._setting = await self._raw.prepare(_SET_TENANT, timeout=seconds)
-        found = self._prepared.pop(sql, None)
-        if found is None:
-            found = await self._raw.prepare(sql, timeout=seconds)
-            if len(self._prepared) >= self.MOST:
-                del self._prepared[next(iter(self._prepared))]
-        self._prepared[sql] = found
-        return found
+        made = await self._raw.prepare(sql, timeout=seconds)
+        if len(self._prepared) >= self.MOST:
+            del self._prepared[next(iter(self._prepared))]
+        self._prepared[sql] = made
+        return made
 
     def forget(self, sql: str) -> None:
         """Prepare *sql* anew the next time."""

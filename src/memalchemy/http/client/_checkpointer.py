@@ -6,10 +6,9 @@ of docs/http.md. It knows no SQL.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Generic, Self, overload
+from typing import Any, Generic, overload
 
 from memalchemy.codec.values import frozen, is_heavy, jsonable
 from memalchemy.contracts import (
@@ -21,27 +20,28 @@ from memalchemy.contracts import (
     CheckpointRecord,
     CheckpointWithData,
     Diff,
+    LogInfo,
     Seconds,
     State,
     StorageStats,
     Unset,
     check_limit,
+    check_time,
     to_timedelta,
 )
-from memalchemy.errors import Corrupt, DatabaseUnreachable, MemalchemyError
+from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.events import operation
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
-from memalchemy.http.client._remote import RemoteServer
-from memalchemy.http.client._transport import Transport, malformed
-from memalchemy.keys import check_name, check_thread_id, new_checkpoint_id
+from memalchemy.http.client._client import RemoteClient
+from memalchemy.http.client._remote import PAGE, RemoteServer
+from memalchemy.http.client._transport import malformed
+from memalchemy.keys import check_list, check_name, check_thread_id, new_checkpoint_id
 from memalchemy.mapping import check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
 
-PAGE = 500
 
-
-class HTTPCheckpointer(Generic[State]):
+class HTTPCheckpointer(RemoteClient, Generic[State]):
     """Save an agent's states on a server, and load any of them.
 
     An outage, a timeout, half an answer and an answer that makes no sense are exceptions: ``None``
@@ -64,6 +64,8 @@ class HTTPCheckpointer(Generic[State]):
     """
 
     deletes_single_checkpoints: bool = True
+
+    _server: RemoteServer
 
     @overload
     def __init__(
@@ -97,18 +99,8 @@ class HTTPCheckpointer(Generic[State]):
         token: str | None = None,
         state_type: Any | None = None,
     ) -> None:
-        self._server = RemoteServer(Transport(base_url, headers, auth, timeout, token))
+        super().__init__(base_url, headers, auth, timeout, token=token)
         self._state_type = check_state_type(state_type)
-
-    @property
-    def base_url(self) -> str:
-        """The server's address, without a password."""
-        return self._server.url
-
-    @property
-    def identity(self) -> Transport:
-        """The holder of the connections, which can be closed when this object is gone."""
-        return self._server.transport
 
     @property
     def capabilities(self) -> CheckpointerCapabilities:
@@ -117,33 +109,6 @@ class HTTPCheckpointer(Generic[State]):
         The server is asked by `connect`, by ``async with``, and by the first call that has to know.
         """
         return self._server.capabilities
-
-    def __repr__(self) -> str:
-        return f"HTTPCheckpointer({self.base_url!r})"
-
-    async def __aenter__(self) -> Self:
-        try:
-            with suppress(DatabaseUnreachable):  # the first call will say so, if it is still away
-                await self.connect()
-        except BaseException:
-            await self.close()  # nobody calls __aexit__ after a failed __aenter__
-            raise
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
-
-    async def connect(self) -> CheckpointerCapabilities:
-        """Ask the server for its capabilities, and return them.
-
-        Raises:
-            DatabaseUnreachable, AuthenticationFailed: the server did not answer, or refused.
-        """
-        return (await self._server.offer()).capabilities
-
-    async def close(self) -> None:
-        """Close the connections of the running loop. A later use opens new ones."""
-        await self._server.transport.close()
 
     async def health_check(self) -> bool:
         """Return whether the server answers and is ready. Errors are ``False``."""
@@ -162,12 +127,13 @@ class HTTPCheckpointer(Generic[State]):
         *,
         parent_id: str | None = None,
         expected_parent: str | Unset | None = UNSET,
+        occurred_at: datetime | None = None,
         ttl: Seconds | None = None,
     ) -> str:
         """Save *state* as the newest checkpoint of the thread; return its id.
 
         It works as `memalchemy.Checkpointer.save`. A server of somebody else's takes no
-        *parent_id*, *expected_parent* and *ttl*.
+        *parent_id*, *expected_parent*, *occurred_at* and *ttl*.
 
         Raises:
             CapabilityMissing: the server does not take one of them; nothing was sent.
@@ -194,6 +160,8 @@ class HTTPCheckpointer(Generic[State]):
             if expected_parent is not None:
                 check_name(expected_parent, "expected_parent")
             options["expected_parent"] = expected_parent
+        if occurred_at is not None:
+            options["occurred_at"] = check_time(occurred_at, "occurred_at").isoformat()
         if ttl is not None:
             options["ttl"] = to_timedelta(ttl).total_seconds()
         if options:  # whoever has a history is a server of memalchemy's
@@ -250,6 +218,15 @@ class HTTPCheckpointer(Generic[State]):
             path = _checkpoint_path(thread_id, checkpoint_id)
         with operation("checkpoint.delete", thread_id=thread_id, checkpoint_id=checkpoint_id):
             return await self._server.delete(path)
+
+    async def delete_checkpoints(self, thread_id: str, checkpoint_ids: Iterable[str]) -> int:
+        """Delete some checkpoints, in one transaction; return the number that existed."""
+        given = check_list(checkpoint_ids, "checkpoint_ids")
+        body = {"checkpoint_ids": [check_name(one, "checkpoint_id") for one in given]}
+        path = _thread_path(thread_id) + "/delete-checkpoints"
+        await self._server.require("delete_some_checkpoints", "delete_checkpoints")
+        with operation("checkpoint.delete", thread_id=thread_id):
+            return await self._server.write_and_count(path, body, once=False)
 
     async def exists(self, thread_id: str, checkpoint_id: str | None = None) -> bool:
         """Return whether the checkpoint is there; without an id, whether the thread has any."""
@@ -356,6 +333,50 @@ class HTTPCheckpointer(Generic[State]):
         await self._server.require("list_threads")
         tree = await self._server.read("GET", "/threads", query)
         return self._server.decode_list(str, tree, "threads")
+
+    async def count_threads(self, pattern: str = "*") -> int:
+        """Count the threads with a checkpoint whose ids match the glob."""
+        await self._server.require("count_threads")
+        return await self._server.read_count("/threads/count", {"pattern": pattern})
+
+    async def list_logs(
+        self,
+        thread_id: str | None = None,
+        *,
+        limit: int = 100,
+        pattern: str = "*",
+        below: bool = False,
+    ) -> list[LogInfo]:
+        """Describe logs, each a thread in one namespace, most recently written first.
+
+        As `memalchemy.Checkpointer.list_logs`: with *below* also the logs of frameworks,
+        conversations and entries.
+        """
+        query = {
+            "thread_id": None if thread_id is None else check_thread_id(thread_id),
+            "limit": check_limit(limit),
+            "pattern": pattern,
+            "below": "true" if below else None,
+        }
+        await self._server.require("list_all_logs", "list_logs")
+        tree = await self._server.read("GET", "/logs", query)
+        return self._server.decode_list(wire.decode_log_info, tree, "logs")
+
+    async def namespaces(self, thread_id: str) -> list[tuple[str, ...]]:
+        """Return the namespaces in which the thread has a checkpoint."""
+        await self._server.require("list_namespaces", "namespaces")
+        tree = await self._server.read("GET", _thread_path(thread_id) + "/namespaces")
+        return self._server.decode_list(tuple, tree, "namespaces")
+
+    async def set_thread_metadata(self, thread_id: str, metadata: Mapping[str, Any]) -> None:
+        """Replace the metadata of the thread itself as a whole; `list_logs` returns it.
+
+        Raises:
+            NotFound: the thread is not there.
+        """
+        path = _thread_path(thread_id) + "/own-metadata"
+        await self._server.require("set_thread_metadata")
+        await self._server.put(path, {"metadata": check_metadata(metadata)})
 
     async def list_with_metadata(self, limit: int = 100) -> list[CheckpointRecord]:
         """Describe the newest checkpoints over all threads as `get_metadata` does, newest first."""

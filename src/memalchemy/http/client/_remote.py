@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from memalchemy.contracts import CheckpointerCapabilities
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, NotFound
 from memalchemy.http import wire
+from memalchemy.http._gzip import GZIP
 from memalchemy.http.client._transport import Reply, Transport, malformed
 
 T = TypeVar("T")
@@ -27,6 +28,8 @@ class Offer:
     calls: frozenset[str]
     is_certain: bool = True
     """The answer came from the server itself; otherwise the server is asked again."""
+    encodings: frozenset[str] = frozenset()
+    """The encodings that the body of a request may have."""
     prefix: str | None = None
     """The path of a server of memalchemy's behind the address; ``None`` for one of others'."""
 
@@ -80,6 +83,7 @@ class RemoteServer:
         offer = _offer_of(reply, self._version_path)
         if offer.is_certain:
             self._offer, self._unknown_path = offer, reply.tree if status == 404 else None
+            self.transport.compresses = GZIP in offer.encodings
         return offer
 
     async def offers(self, call: str) -> bool:
@@ -114,6 +118,16 @@ class RemoteServer:
         if tree is None:
             raise malformed(self.url, "an answer to this")
         return tree
+
+    async def exists(self, path: str) -> bool:
+        """Return whether something is there, without a transfer of it."""
+        headers = {"If-None-Match": "*"}
+        reply = await self.transport.read("GET", await self._whole(path), headers=headers)
+        if reply.status == 304:
+            return True
+        if self._is_absent(reply):
+            return False
+        raise self.transport.error_of(reply, writes=False)
 
     async def read(
         self,
@@ -160,16 +174,12 @@ class RemoteServer:
         path: str,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, Any] | None = None,
-        *,
-        once: bool = False,
     ) -> Any:
         """Send a request that changes something, and return the JSON of its answer.
 
-        ``None`` if the server says that it is not there. Unless it is *once*, it is repeated if its
-        answer is lost.
+        ``None`` if the server says that it is not there. It is repeated if its answer is lost.
         """
-        whole = await self._whole(path)
-        headers = {} if once else self.key()
+        whole, headers = await self._whole(path), self.key()
         reply = await self.transport.write(
             method, whole, body, query=query, headers=headers, repeats=bool(headers)
         )
@@ -203,10 +213,17 @@ class RemoteServer:
         known = self._offer is not None and self._offer.prefix is not None
         return {"Idempotency-Key": uuid.uuid4().hex} if known else {}
 
-    async def write_and_count(self, path: str, body: Mapping[str, Any] | None = None) -> int:
+    async def write_and_count(
+        self, path: str, body: Mapping[str, Any] | None = None, *, once: bool = True
+    ) -> int:
         """Post a request that changes something; return the count in its answer."""
-        tree = await self.write(path, body)
+        tree = await self.write(path, body, once=once)
         return self.decode(lambda found: int(found["count"]), tree, writes=True)
+
+    async def read_count(self, path: str, body: Mapping[str, Any]) -> int:
+        """Post a request that changes nothing; return the count in its answer."""
+        tree = await self.read("POST", path, body=body)
+        return self.decode(lambda found: int(found["count"]), tree)
 
     async def delete(self, path: str) -> bool:
         """Delete something; return ``False`` if the server says that it is not there."""
@@ -273,4 +290,5 @@ def _offer_of(reply: Reply, version_path: str) -> Offer:
     names = CheckpointerCapabilities.__dataclass_fields__
     known = {name: able.get(name) is True for name in names} if isinstance(able, dict) else {}
     calls = frozenset(map(str, tree.get("calls") or ()))
-    return Offer(CheckpointerCapabilities(**known), calls, prefix=version_path)
+    encodings = frozenset(map(str, tree.get("encodings") or ()))
+    return Offer(CheckpointerCapabilities(**known), calls, encodings=encodings, prefix=version_path)

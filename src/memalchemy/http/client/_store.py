@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 from memalchemy.codec.values import from_jsonable, jsonable
 from memalchemy.contracts import (
     UNSET,
     ItemOrder,
+    NewItem,
     SearchHit,
     SearchMode,
     Seconds,
@@ -18,15 +19,19 @@ from memalchemy.contracts import (
     check_limit,
     to_timedelta,
 )
+from memalchemy.errors import Conflict, InvalidArgument
 from memalchemy.events import operation
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.client._client import RemoteClient, namespace_path, spelled
 from memalchemy.http.client._remote import RemoteServer
-from memalchemy.keys import check_name, check_namespace
+from memalchemy.keys import check_list, check_name, check_namespace
 from memalchemy.metadata import check_metadata
 
 Namespace = Sequence[str]
+
+Name = tuple[tuple[str, ...], str]
+"""A namespace and a key."""
 
 
 class HTTPStore(RemoteClient):
@@ -64,14 +69,68 @@ class HTTPStore(RemoteClient):
         body: dict[str, Any] = {
             "value": await offload([value], lambda: jsonable(value)),
             "metadata": check_metadata(metadata),
-            "embedding": None if embedding is None else [float(part) for part in embedding],
-            "ttl": None if ttl is None else to_timedelta(ttl).total_seconds(),
+            "embedding": _vector(embedding),
+            "ttl": _seconds(ttl),
         }
         if expected_version is not UNSET:
             body["expected_version"] = expected_version
-        with operation("store.put"):
+        with operation("store.put"), _conflicts_with_items():
             tree = await self._server.change("PUT", _item_path(namespace, key), body)
         return self._server.decode(lambda found: int(found["version"]), tree, writes=True)
+
+    async def put_with_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Any,
+        embedding: Sequence[float],
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        ttl: Seconds | None = None,
+    ) -> int:
+        """Write an item with a vector, as `put`."""
+        return await self.put(namespace, key, value, metadata, embedding=embedding, ttl=ttl)
+
+    async def put_batch(
+        self,
+        items: Iterable[Sequence[Any] | NewItem],
+        *,
+        ttl: Seconds | None = None,
+        if_exists: str = "replace",
+        keep_vectors: bool = False,
+    ) -> list[int]:
+        """Write items, all or none; return their versions, in the order given.
+
+        Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
+        of which *embedding* is one vector. Otherwise as `memalchemy.Store.put_batch`.
+
+        Raises:
+            Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
+            NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
+            ValueError: one has an *index* or times, which the server does not take; nothing was
+                sent.
+        """
+        given = [_new_item(one) for one in check_list(items, "put_batch")]
+        values = [one.value for one in given]
+        trees = await offload(values, lambda: [jsonable(value) for value in values])
+        body = {
+            "items": [
+                _name(one.namespace, one.key)
+                | {
+                    "value": tree,
+                    "metadata": check_metadata(one.metadata),
+                    "embedding": _vector(one.embedding),
+                    "ttl": _seconds(one.ttl),
+                }
+                for one, tree in zip(given, trees, strict=True)
+            ],
+            "ttl": _seconds(ttl),
+            "if_exists": if_exists,
+            "keep_vectors": keep_vectors,
+        }
+        with operation("store.put"):
+            tree = await self._server.change("POST", "/items", body)
+        return self._server.decode(lambda found: list(map(int, found["versions"])), tree)
 
     async def get(self, namespace: Namespace, key: str, default: Any = None) -> Any:
         """Return the value of an item, or *default* if it does not exist."""
@@ -84,6 +143,142 @@ class HTTPStore(RemoteClient):
             tree = await self._server.find(_item_path(namespace, key))
         return None if tree is None else self._server.decode(_item, tree)
 
+    async def exists(self, namespace: Namespace, key: str) -> bool:
+        """Return whether the item exists; its value does not travel."""
+        return await self._server.exists(_item_path(namespace, key))
+
+    async def get_items(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Name, StoreItem]:
+        """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*."""
+        with operation("store.get"):
+            tree = await self._server.read("POST", "/items/get", body=_names(keys))
+        items = self._server.decode_list(_item, tree, "items")
+        return {(item.namespace, item.key): item for item in items}
+
+    async def get_batch(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Name, Any]:
+        """Return the values of the given ``(namespace, key)`` that exist."""
+        found = await self.get_items(keys)
+        return {name: item.value for name, item in found.items()}
+
+    async def refresh(self, keys: Iterable[tuple[Namespace, str]]) -> int:
+        """Begin the ttl of the given items anew; return the number of items that have one."""
+        return await self._server.write_and_count("/items/refresh", _names(keys), once=False)
+
+    async def put_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        embedding: Sequence[float],
+        *,
+        model: str | None = None,
+        expected_version: int | Unset = UNSET,
+    ) -> bool:
+        """Give an existing item a vector of a model; return whether it exists.
+
+        Raises:
+            Conflict: the item is not at *expected_version*.
+        """
+        body = {
+            "embedding": _vector(embedding),
+            "model": model,
+            "expected_version": None if expected_version is UNSET else expected_version,
+        }
+        path = _item_path(namespace, key) + "/embedding"
+        return await self._server.change("PUT", path, body) is not None
+
+    async def get_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        field: str = "",
+        part: int = 0,
+        model: str | None = None,
+    ) -> list[float] | None:
+        """Return a vector of an item, in the precision of float32; ``None`` if there is none."""
+        query = {"field": field, "part": part, "model": model}
+        tree = await self._server.find(_item_path(namespace, key) + "/embedding", query)
+        return None if tree is None else self._server.decode(_vector_of, tree)
+
+    async def get_embeddings(
+        self, keys: Iterable[tuple[Namespace, str]], *, model: str | None = None
+    ) -> dict[Name, list[float]]:
+        """Return the vectors of the whole values of items; one without a vector is left out."""
+        body = _names(keys) | {"model": model}
+        tree = await self._server.read("POST", "/items/embeddings", body=body)
+        return dict(
+            self._server.decode_list(
+                lambda one: ((tuple(one["namespace"]), str(one["key"])), _vector_of(one)),
+                tree,
+                "vectors",
+            )
+        )
+
+    async def change(
+        self,
+        namespace: Namespace,
+        key: str,
+        function: Callable[[StoreItem | None], Any],
+        *,
+        metadata: Mapping[str, Any] | Unset | None = UNSET,
+        ttl: Seconds | None = None,
+    ) -> Any | None:
+        """Change an item with a function of its current state, and lose no write of others.
+
+        *function* runs here, and is called again if others write the item meanwhile. It takes the
+        `StoreItem`, or ``None`` if there is none, and returns the new value, ``LEAVE`` or
+        ``DELETE``, as for `memalchemy.Store.change`. An item that was deleted and made anew
+        meanwhile may be taken for the one that was read.
+
+        Returns the value that is there then; ``None`` without one.
+        """
+        from memalchemy.store.compare_and_swap import DELETE, LEAVE, compare_and_swap  # needs SQL
+
+        async def write(item: StoreItem | None, value: Any) -> None:
+            if value is LEAVE:
+                return
+            if value is DELETE:
+                if item is not None:
+                    await self.delete(namespace, key, expected_version=item.version)
+                return
+            kept = None if item is None else item.metadata
+            await self.put(
+                namespace,
+                key,
+                value,
+                kept if isinstance(metadata, Unset) else metadata,
+                ttl=ttl,
+                expected_version=None if item is None else item.version,
+            )
+
+        item = await self.get_item(namespace, key)
+        return await compare_and_swap(item, function, write, in_transaction=False)
+
+    async def delete_batch(self, keys: Iterable[tuple[Namespace, str]]) -> int:
+        """Delete items with their vectors, in one transaction; return the number that existed."""
+        return await self._server.write_and_count("/items/delete", _names(keys), once=False)
+
+    async def delete_matching(
+        self, namespace: Namespace, filter: Mapping[str, Any], *, prefix: bool = False
+    ) -> int:
+        """Delete the items that *filter* accepts, in one transaction, and return their number.
+
+        Raises:
+            ValueError: the filter is empty: `clear_namespace` deletes everything.
+        """
+        body = {"filter": dict(filter), "prefix": prefix}
+        return await self._server.write_and_count(f"{_path(namespace)}/delete", body, once=False)
+
+    async def forget_namespace(self, namespace: Namespace) -> int:
+        """Erase all items of the namespace and of all below it; return their number.
+
+        No word of them is left in a text index: see `memalchemy.Store.forget_namespace`.
+        """
+        return await self._server.write_and_count(f"{_path(namespace)}/forget")
+
+    async def sweep(self) -> int:
+        """Delete the items that have expired; return their number."""
+        return await self._server.write_and_count("/sweep")
+
     async def delete(
         self, namespace: Namespace, key: str, *, expected_version: int | Unset = UNSET
     ) -> bool:
@@ -93,7 +288,8 @@ class HTTPStore(RemoteClient):
             Conflict: the item is not at *expected_version*.
         """
         query = {"expected_version": None if expected_version is UNSET else expected_version}
-        tree = await self._server.change("DELETE", _item_path(namespace, key), query=query)
+        with operation("store.delete"), _conflicts_with_items():
+            tree = await self._server.change("DELETE", _item_path(namespace, key), query=query)
         return tree is not None
 
     async def clear_namespace(self, namespace: Namespace, *, prefix: bool = False) -> int:
@@ -133,6 +329,16 @@ class HTTPStore(RemoteClient):
             async for some in pages:
                 for one in some:
                     yield self._server.decode(_item, one)
+
+    async def iter_keys(
+        self, namespace: Namespace, *, prefix: str | None = None
+    ) -> AsyncGenerator[str]:
+        """Yield all keys of exactly this namespace, in code point order, page by page."""
+        pages = self._server.pages(f"{_path(namespace)}/keys", "keys", {"prefix": prefix}, None)
+        async with aclosing(pages):
+            async for some in pages:
+                for one in some:
+                    yield self._server.decode(str, one)
 
     async def count(self, namespace: Namespace, *, prefix: bool = False) -> int:
         """Count the items of the namespace, with *prefix* also those below it."""
@@ -176,7 +382,7 @@ class HTTPStore(RemoteClient):
             "filter": None if filter is None else dict(filter),
             "offset": check_limit(offset, "offset"),
             "threshold": threshold,
-            "embedding": None if embedding is None else [float(part) for part in embedding],
+            "embedding": _vector(embedding),
             "model": model,
             "alpha": alpha,
             "mmr": mmr,
@@ -184,6 +390,32 @@ class HTTPStore(RemoteClient):
         with operation("store.search"):
             tree = await self._server.read("POST", f"{_path(namespace)}/search", body=body)
         return self._server.decode_list(_hit, tree, "hits")
+
+    async def search_by_embedding(
+        self,
+        namespace: Namespace,
+        query_embedding: Sequence[float],
+        limit: int = 10,
+        threshold: float | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        offset: int = 0,
+        prefix: bool = False,
+        model: str | None = None,
+    ) -> list[SearchHit]:
+        """Return items by the nearness of their vectors, the nearest first."""
+        return await self.search(
+            namespace,
+            None,
+            limit,
+            prefix=prefix,
+            mode="vector",
+            filter=filter,
+            offset=offset,
+            threshold=threshold,
+            embedding=query_embedding,
+            model=model,
+        )
 
 
 def _path(namespace: Namespace) -> str:
@@ -206,3 +438,50 @@ def _hit(tree: Mapping[str, Any]) -> SearchHit:
     item = _item(tree)
     fields = {name: getattr(item, name) for name in StoreItem.__dataclass_fields__}
     return SearchHit(**fields, score=tree["score"])
+
+
+@contextmanager
+def _conflicts_with_items() -> Iterator[None]:
+    """Give a `Conflict` the item that is there, as the store raises it."""
+    try:
+        yield
+    except Conflict as error:
+        current: Any = error.current
+        if isinstance(current, Mapping):
+            error.current = _item(current)
+        raise
+
+
+def _vector_of(tree: Mapping[str, Any]) -> list[float]:
+    return [float(part) for part in tree["embedding"]]
+
+
+def _vector(given: Sequence[float] | None) -> list[float] | None:
+    return None if given is None else [float(part) for part in given]
+
+
+def _seconds(ttl: Seconds | None) -> float | None:
+    return None if ttl is None else to_timedelta(ttl).total_seconds()
+
+
+def _name(namespace: Namespace, key: str) -> dict[str, Any]:
+    return {"namespace": list(check_namespace(namespace)), "key": check_name(key, "key")}
+
+
+def _names(keys: Iterable[tuple[Namespace, str]]) -> dict[str, Any]:
+    return {"keys": [_name(*one) for one in check_list(keys, "keys")]}
+
+
+def _new_item(one: Sequence[Any] | NewItem) -> NewItem:
+    if isinstance(one, NewItem):
+        times = (one.created_at, one.updated_at, one.expires_at)
+        if one.index is not None or times != (None, None, None):
+            raise InvalidArgument(
+                "a server takes no index and no times of an item: give its embedding and its ttl"
+            )
+        return one
+    if not isinstance(one, (tuple, list)) or not 3 <= len(one) <= 4:
+        raise TypeError(
+            "each item is (namespace, key, value), (namespace, key, value, metadata) or a NewItem"
+        )
+    return NewItem(*one)

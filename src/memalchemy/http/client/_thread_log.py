@@ -8,13 +8,22 @@ from datetime import datetime
 from typing import Any
 
 from memalchemy.codec.values import jsonable
-from memalchemy.contracts import UNSET, Entry, EntryHit, Seconds, Unset, check_limit, to_timedelta
+from memalchemy.contracts import (
+    UNSET,
+    Entry,
+    EntryHit,
+    Seconds,
+    Unset,
+    check_limit,
+    check_time,
+    to_timedelta,
+)
 from memalchemy.events import operation
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.client._client import RemoteClient, namespace_path
 from memalchemy.http.client._remote import RemoteServer
-from memalchemy.keys import check_entry_key, check_namespace, check_thread_id
+from memalchemy.keys import check_entry_key, check_list, check_namespace, check_thread_id
 
 
 class HTTPThreadLog(RemoteClient):
@@ -65,26 +74,48 @@ class HTTPThreadLog(RemoteClient):
             Conflict: the log is not at *expected_version*, or has one of the *new_keys*.
             ValueError: there is not a key, or a time, for each entry.
         """
-        given = list(entries) if isinstance(entries, list) else [entries]
-        names = for_each(keys, len(given), "keys", str)
-        for key in names:
-            if key is not None:
-                check_entry_key(key)
-        times = for_each(occurred_at, len(given), "occurred_at", datetime)
-        trees = await offload(given, lambda: [jsonable(value) for value in given])
-        body = {
-            "entries": [
-                {"value": tree, "key": key, "occurred_at": None if at is None else at.isoformat()}
-                for tree, key, at in zip(trees, names, times, strict=True)
-            ],
-            "new_keys": new_keys,
-            "expected_version": None if expected_version is UNSET else expected_version,
-            "ttl": None if ttl is None else to_timedelta(ttl).total_seconds(),
-        }
+        body = await _new_entries(entries, keys, expected_version, occurred_at, ttl)
+        body["new_keys"] = new_keys
         path = f"{self._log_path(thread_id)}/entries"
         with operation("thread.append", thread_id=thread_id):
             tree = await self._server.change("POST", path, body)
         return self._server.decode(lambda found: list(found["positions"]), tree, writes=True)
+
+    async def replace_suffix(
+        self,
+        thread_id: str,
+        after: int,
+        entries: Any,
+        *,
+        keys: Sequence[str | None] | str | None = None,
+        expected_version: int | Unset = UNSET,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        ttl: Seconds | None = None,
+    ) -> list[int]:
+        """Replace all entries beyond position *after* (0: all); return the new positions.
+
+        One transaction. Otherwise as `append`; without entries it cuts off the end.
+        """
+        body = await _new_entries(entries, keys, expected_version, occurred_at, ttl)
+        body["after"] = int(after)
+        path = f"{self._log_path(thread_id)}/entries"
+        with operation("thread.replace", thread_id=thread_id):
+            tree = await self._server.change("PUT", path, body)
+        return self._server.decode(lambda found: list(found["positions"]), tree, writes=True)
+
+    async def pop(self, thread_id: str, *, expected_version: int | Unset = UNSET) -> Entry | None:
+        """Remove the newest entry and return it; ``None`` if there is none.
+
+        Of several that pop at once, no two are given the same entry.
+        """
+        body = {"expected_version": None if expected_version is UNSET else expected_version}
+        with operation("thread.pop", thread_id=thread_id):
+            tree = await self._server.change("POST", f"{self._log_path(thread_id)}/pop", body)
+        return self._server.decode(
+            lambda found: None if found["entry"] is None else wire.decode_entry(found["entry"]),
+            tree,
+            writes=True,
+        )
 
     async def edit(
         self,
@@ -103,12 +134,20 @@ class HTTPThreadLog(RemoteClient):
         return await self._server.change("PUT", path, body) is not None
 
     async def remove(
-        self, thread_id: str, position: int, *, expected_version: int | Unset = UNSET
-    ) -> bool:
-        """Remove the entry at *position*; return whether it existed."""
-        path = f"{self._log_path(thread_id)}/entries/{int(position)}"
-        query = {"expected_version": None if expected_version is UNSET else expected_version}
-        return await self._server.change("DELETE", path, query=query) is not None
+        self,
+        thread_id: str,
+        positions: Iterable[int],
+        *,
+        expected_version: int | Unset = UNSET,
+    ) -> int:
+        """Remove the entries at *positions*, in one transaction; return the number that existed."""
+        body = {
+            "positions": [int(one) for one in check_list(positions, "positions")],
+            "expected_version": None if expected_version is UNSET else expected_version,
+        }
+        path = f"{self._log_path(thread_id)}/remove"
+        with operation("thread.remove", thread_id=thread_id):
+            return await self._server.write_and_count(path, body, once=False)
 
     async def clear(self, thread_id: str, *, expected_version: int | Unset = UNSET) -> int:
         """Remove all entries; return their number. The log itself stays, and its versions go on."""
@@ -121,25 +160,124 @@ class HTTPThreadLog(RemoteClient):
         """Delete this log of the thread; return whether it existed. Its other logs stay."""
         return await self._server.change("DELETE", self._log_path(thread_id)) is not None
 
-    async def tail(self, thread_id: str, limit: int = 100) -> list[Entry]:
-        """Return the newest *limit* entries, the oldest of them first."""
-        query = {"newest_first": "true"}
+    async def fork(
+        self,
+        thread_id: str,
+        position: int | None = None,
+        *,
+        new_thread_id: str | None = None,
+        namespace: Iterable[str] | None = None,
+    ) -> str:
+        """Copy the log up to *position* (the whole log, without) into a new thread; return its id.
+
+        Positions, keys and times are those of the original. With another *namespace* the copy goes
+        there, and may be of the same thread.
+
+        Raises:
+            NotFound: there is no such entry, or none at all.
+            Conflict: the new thread is not empty in that namespace.
+        """
+        body = {
+            "position": position,
+            "new_thread_id": new_thread_id,
+            "namespace": None if namespace is None else list(check_namespace(namespace)),
+        }
+        with operation("thread.fork", thread_id=thread_id):
+            tree = await self._server.write(f"{self._log_path(thread_id)}/fork", body, once=False)
+        return self._server.decode(lambda found: str(found["thread_id"]), tree, writes=True)
+
+    async def tail(
+        self, thread_id: str, limit: int = 100, *, before: int | None = None
+    ) -> list[Entry]:
+        """Return the newest *limit* entries, the oldest first; those below position *before*."""
+        query = {"newest_first": "true", "before": before}
         return (await self._entries(thread_id, query, check_limit(limit)))[::-1]
 
     async def range(
-        self, thread_id: str, *, after: int | None = None, limit: int | None = None
+        self,
+        thread_id: str,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
     ) -> list[Entry]:
-        """Return entries in order, those beyond position *after*, at most *limit*."""
-        return await self._entries(thread_id, {"after": after}, limit)
+        """Return entries in order: the first *limit* that are within every given bound.
 
-    async def iter_entries(self, thread_id: str, *, after: int = 0) -> AsyncGenerator[Entry]:
-        """Yield the entries beyond position *after*, in order, in pages of 500."""
+        Positions beyond *after* and below *before*; occurred at *since* or later, and earlier than
+        *until*.
+        """
+        times = {"since": since, "until": until}
+        query: dict[str, Any] = {"after": after, "before": before} | {
+            name: check_time(time, name).isoformat()
+            for name, time in times.items()
+            if time is not None
+        }
+        return await self._entries(thread_id, query, limit)
+
+    async def iter_entries(
+        self, thread_id: str, *, after: int = 0, newest_first: bool = False
+    ) -> AsyncGenerator[Entry]:
+        """Yield the entries beyond position *after*, in order, or with *newest_first* backwards.
+
+        They are read in pages of 500.
+        """
         path = f"{self._log_path(thread_id)}/entries"
-        pages = self._server.pages(path, "entries", {"after": after}, None)
+        query: dict[str, Any] = {"newest_first": "true"} if newest_first else {"after": after}
+        pages = self._server.pages(path, "entries", query, None)
         async with aclosing(pages):
             async for some in pages:
                 for one in some:
-                    yield self._server.decode(wire.decode_entry, one)
+                    entry = self._server.decode(wire.decode_entry, one)
+                    if entry.position <= after:
+                        return
+                    yield entry
+
+    async def find(self, key: str, *, thread_id: str | None = None) -> dict[str, Entry]:
+        """Return the entry with a key of each thread that has one, by thread, in the order of ids.
+
+        With *thread_id* only that of this thread.
+        """
+        body = {
+            "key": check_entry_key(key),
+            "thread_id": None if thread_id is None else check_thread_id(thread_id),
+        }
+        tree = await self._server.read("POST", f"{self._path}/find", body=body)
+        return dict(
+            self._server.decode_list(
+                lambda one: (str(one["thread_id"]), wire.decode_entry(one)), tree, "entries"
+            )
+        )
+
+    async def read_threads(
+        self, thread_ids: Sequence[str], *, newest: bool = False
+    ) -> dict[str, list[Entry]]:
+        """Return all entries of each of these threads that has any, in the order of *thread_ids*.
+
+        With *newest* only the newest entry of each.
+        """
+        body = {"thread_ids": _thread_ids(thread_ids), "newest": newest}
+        tree = await self._server.read("POST", f"{self._path}/read", body=body)
+        return dict(
+            self._server.decode_list(
+                lambda one: (str(one["thread_id"]), list(map(wire.decode_entry, one["entries"]))),
+                tree,
+                "threads",
+            )
+        )
+
+    async def last_written(self, thread_ids: Sequence[str]) -> dict[str, datetime]:
+        """Return the time of the last write of each of these threads that has an entry."""
+        body = {"thread_ids": _thread_ids(thread_ids)}
+        tree = await self._server.read("POST", f"{self._path}/last-written", body=body)
+        return dict(
+            self._server.decode_list(
+                lambda one: (str(one["thread_id"]), datetime.fromisoformat(one["updated_at"])),
+                tree,
+                "threads",
+            )
+        )
 
     async def count(self, thread_id: str) -> int:
         """Count the entries of the log."""
@@ -155,6 +293,10 @@ class HTTPThreadLog(RemoteClient):
         """Return the ids of threads with an entry, most recently written first."""
         query = {"pattern": pattern}
         return await self._server.all_pages(self._path, "threads", query, check_limit(limit))
+
+    async def count_threads(self, pattern: str = "*") -> int:
+        """Count the threads with an entry whose ids match the glob."""
+        return await self._server.read_count(f"{self._path}/count", {"pattern": pattern})
 
     async def search(
         self, query: str, limit: int = 10, *, thread_id: str | None = None
@@ -175,6 +317,40 @@ class HTTPThreadLog(RemoteClient):
         path = f"{self._log_path(thread_id)}/entries"
         trees = await self._server.all_pages(path, "entries", query, limit)
         return [self._server.decode(wire.decode_entry, tree) for tree in trees]
+
+
+async def _new_entries(
+    entries: Any,
+    keys: Sequence[str | None] | str | None,
+    expected_version: int | Unset,
+    occurred_at: datetime | Sequence[datetime] | None,
+    ttl: Seconds | None,
+) -> dict[str, Any]:
+    """Return the body of a write of one entry, or of a list of them.
+
+    Raises:
+        NotSerialisable, TooLarge: one of them cannot be stored.
+        ValueError: there is not a key, or a time, for each entry.
+    """
+    given = list(entries) if isinstance(entries, list) else [entries]
+    names = for_each(keys, len(given), "keys", str)
+    for key in names:
+        if key is not None:
+            check_entry_key(key)
+    times = for_each(occurred_at, len(given), "occurred_at", datetime)
+    trees = await offload(given, lambda: [jsonable(value) for value in given])
+    return {
+        "entries": [
+            {"value": tree, "key": key, "occurred_at": None if at is None else at.isoformat()}
+            for tree, key, at in zip(trees, names, times, strict=True)
+        ],
+        "expected_version": None if expected_version is UNSET else expected_version,
+        "ttl": None if ttl is None else to_timedelta(ttl).total_seconds(),
+    }
+
+
+def _thread_ids(given: Sequence[str]) -> list[str]:
+    return [check_thread_id(one) for one in check_list(given, "thread_ids")]
 
 
 def for_each(given: Any, number: int, name: str, kind: type) -> list[Any]:

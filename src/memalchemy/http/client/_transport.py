@@ -28,6 +28,7 @@ from memalchemy.errors import (
 )
 from memalchemy.events import Event, publish
 from memalchemy.http import wire
+from memalchemy.http._gzip import GZIP, compress
 from memalchemy.http._offload import offload
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 3
 """The most times that a request is sent which is safe to repeat."""
+
+COMPRESSED_FROM = 64 * 1024
+"""Bytes of a body from which it is compressed, if the server takes that."""
 
 _TRANSIENT = frozenset({429, 502, 503, 504})
 """Statuses after which a request is repeated that is safe to repeat."""
@@ -84,6 +88,8 @@ class Transport:
         self._headers = dict(headers or {})
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
+        self.compresses: bool = False
+        """Whether the server takes bodies that are compressed with gzip."""
         self._auth = auth
         self._timeout = timeout
         self._pid = os.getpid()
@@ -105,9 +111,13 @@ class Transport:
         path: str,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
     ) -> Reply:
         """Send a request that changes nothing, up to `ATTEMPTS` times."""
-        return await self._send(method, path, query, body, {}, writes=False, attempts=ATTEMPTS)
+        return await self._send(
+            method, path, query, body, headers or {}, writes=False, attempts=ATTEMPTS
+        )
 
     async def write(
         self,
@@ -142,6 +152,8 @@ class Transport:
     ) -> Reply:
         url = self._base + path + _query_string(query)
         content = None if body is None else await offload(body, lambda: wire.dumps(body))
+        if content is not None and self.compresses and len(content) >= COMPRESSED_FROM:
+            content, headers = await compress(content), {**headers, "Content-Encoding": GZIP}
         maybe_applied = False  # by an attempt before the last one
         try:
             async with asyncio.timeout(self._timeout):

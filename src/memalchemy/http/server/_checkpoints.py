@@ -9,9 +9,9 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from memalchemy.codec.values import from_jsonable
+from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import UNSET, CheckpointInfo, CheckpointRecord, Unset
-from memalchemy.errors import Conflict, InvalidArgument, NotFound, NotSerialisable, ThreadDeleted
+from memalchemy.errors import Conflict, InvalidArgument, NotFound, ThreadDeleted
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
@@ -21,9 +21,10 @@ from memalchemy.http.server._conditions import (
     tag_of_checkpoint,
 )
 from memalchemy.http.server._context import Answer, RequestContext, page
-from memalchemy.http.server._cursors import decode_cursor, encode_cursor
 from memalchemy.http.server._limits import MAX_RESULTS
 from memalchemy.http.server._operations import Operations
+from memalchemy.http.server._values import decode
+from memalchemy.keys import check_thread_id
 from memalchemy.log.listing import ThreadListing, ThreadMark
 
 THREAD = "/threads/{thread_id}"
@@ -61,6 +62,7 @@ async def save(context: RequestContext, thread_id: str, body: schemas.SaveBody) 
         parent_id=body.parent_id,
         expected_parent=_expected_parent(body),
         ttl=body.ttl,
+        occurred_at=body.occurred_at,
         connection=context.connection,
     )
     return {"checkpoint_id": checkpoint_id}
@@ -100,6 +102,7 @@ async def put_checkpoint(
             parent_id=body.parent_id,
             expected_parent=expected_parent,
             ttl=body.ttl,
+            occurred_at=body.occurred_at,
             connection=context.connection,
         )
         return {"checkpoint_id": checkpoint_id}
@@ -168,6 +171,68 @@ async def list_threads(context: RequestContext, query: schemas.ListThreadsQuery)
     marks = (await listing.page(query.offset + query.limit + 1, after, None))[query.offset :]
     answer = page("threads", marks, query.limit, _cursor_of_thread)
     return answer | {"threads": [mark.thread_id for mark in answer["threads"]]}
+
+
+@operations.add(
+    "POST", "/threads/count", body=schemas.CountThreadsBody, answer=schemas.Count, access="read"
+)
+async def count_threads(context: RequestContext, body: schemas.CountThreadsBody) -> Any:
+    """Count the threads that have a checkpoint."""
+    return {"count": await context.checkpointer.count_threads(body.pattern)}
+
+
+@operations.add("GET", "/logs", query=schemas.ListAllLogsQuery, answer=schemas.LogInfoList)
+async def list_all_logs(context: RequestContext, query: schemas.ListAllLogsQuery) -> Any:
+    """Describe logs, each a thread in one namespace, the most recently written first."""
+    if query.thread_id is not None:
+        check_thread_id(query.thread_id)
+    found = await context.checkpointer.list_logs(
+        query.thread_id, limit=query.limit, pattern=query.pattern, below=query.below
+    )
+    return {"logs": [wire.encode_log_info(info) for info in found]}
+
+
+@operations.add("GET", THREAD + "/namespaces", answer=schemas.SomeNamespaces)
+async def list_namespaces(context: RequestContext, thread_id: str) -> Any:
+    """List the namespaces in which a thread has a checkpoint."""
+    found = await context.checkpointer.namespaces(thread_id)
+    return {"namespaces": [list(namespace) for namespace in found]}
+
+
+@operations.add(
+    "PUT",
+    THREAD + "/own-metadata",
+    body=schemas.ThreadMetadataBody,
+    answer=schemas.Edited,
+    problems=(404,),
+    keyed=True,
+)
+async def set_thread_metadata(
+    context: RequestContext, thread_id: str, body: schemas.ThreadMetadataBody
+) -> Any:
+    """Replace the metadata of the thread itself, which is not that of a checkpoint."""
+    await context.checkpointer.set_thread_metadata(
+        thread_id, body.metadata, connection=context.connection
+    )
+    return {"edited": True}
+
+
+@operations.add(
+    "POST",
+    THREAD + "/delete-checkpoints",
+    body=schemas.CheckpointIdsBody,
+    answer=schemas.Count,
+    problems=(409,),
+    keyed=True,
+)
+async def delete_some_checkpoints(
+    context: RequestContext, thread_id: str, body: schemas.CheckpointIdsBody
+) -> Any:
+    """Delete some checkpoints of a thread, in one transaction; count those that were there."""
+    count = await context.checkpointer.delete_checkpoints(
+        thread_id, body.checkpoint_ids, connection=context.connection
+    )
+    return {"count": count}
 
 
 @operations.add("GET", THREAD, answer=schemas.Checkpoint, problems=(404,), conditional=True)
@@ -283,7 +348,7 @@ async def list_with_metadata(context: RequestContext, query: schemas.NewestCheck
 
     def cursor(last: CheckpointRecord) -> str:
         created_at, seq, thread_id = _place_of(last)
-        return encode_cursor("newest", created_at.isoformat(), seq, thread_id, offset + query.limit)
+        return encode_cursor("newest", created_at, seq, thread_id, offset + query.limit)
 
     answer = page("checkpoints", behind, query.limit, cursor)
     return answer | await _infos(answer["checkpoints"])
@@ -326,10 +391,7 @@ async def query_by_metadata(context: RequestContext, body: schemas.QueryByMetada
 )
 async def search_data(context: RequestContext, body: schemas.SearchDataBody) -> Any:
     """Find threads by a field of their newest state, among those saved last."""
-    try:
-        value = from_jsonable(body.value)
-    except ValueError as error:
-        raise NotSerialisable("/value", str(error)) from error
+    value: Any = await decode(body.value, "/value")
     return await _infos(
         await context.checkpointer.search_data(body.path, value, body.limit, among=body.among)
     )
@@ -358,7 +420,7 @@ def _place_of(info: CheckpointRecord) -> tuple[datetime, int, str]:
 
 
 def _cursor_of_thread(mark: ThreadMark) -> str:
-    return encode_cursor("threads", mark.updated_at.isoformat(), mark.thread_id)
+    return encode_cursor("threads", mark.updated_at, mark.thread_id)
 
 
 async def _history(
@@ -393,10 +455,7 @@ async def _history(
 async def _state_of(body: schemas.SaveBody, thread_id: str) -> Any:
     if body.thread_id is not None and body.thread_id != thread_id:
         raise InvalidArgument("thread_id of the body is another than that of the path")
-    try:
-        return await offload(body.state, lambda: wire.decode_state(body.state))
-    except ValueError as error:
-        raise NotSerialisable("/state", str(error)) from error
+    return await decode(body.state, "/state", wire.decode_state)
 
 
 def _expected_parent(body: schemas.SaveBody) -> str | Unset | None:

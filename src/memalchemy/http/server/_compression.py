@@ -1,9 +1,7 @@
-"""Compressed bodies of requests and answers: gzip."""
+"""Compressed bodies of requests, and the answers that may be compressed."""
 
 from __future__ import annotations
 
-import asyncio
-import gzip
 import re
 import zlib
 
@@ -11,11 +9,6 @@ from memalchemy.http.server._problems import Problem
 
 SMALLEST = 1024
 """Bytes of an answer from which it is compressed."""
-
-LARGE = 64 * 1024
-"""Bytes of an answer from which it is compressed in a thread."""
-
-LEVEL = 4
 
 _REFUSED = re.compile(r"q=0(\.0*)?")
 
@@ -49,10 +42,3 @@ def accepts_gzip(header: str) -> bool:
         if name in ("gzip", "*"):
             return not any(_REFUSED.fullmatch(one) for one in parameters)
     return False
-
-
-async def compress(document: bytes) -> bytes:
-    """Return *document* as gzip."""
-    if len(document) < LARGE:
-        return gzip.compress(document, LEVEL, mtime=0)
-    return await asyncio.to_thread(gzip.compress, document, LEVEL, mtime=0)

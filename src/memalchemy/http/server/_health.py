@@ -7,6 +7,7 @@ from typing import Any
 
 from memalchemy._version import __version__
 from memalchemy.errors import MemalchemyError
+from memalchemy.http._gzip import GZIP
 from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._context import RequestContext
 from memalchemy.http.server._operations import Operations
@@ -24,6 +25,7 @@ async def capabilities(context: RequestContext) -> Any:
         "checkpointer": asdict(context.checkpointer.capabilities),
         "calls": context.server.calls,
         "max_body_bytes": context.server.max_body,
+        "encodings": [GZIP],
     }
 
 

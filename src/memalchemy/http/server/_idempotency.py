@@ -14,9 +14,10 @@ from typing import Any
 from memalchemy.errors import Conflict, MemalchemyError
 from memalchemy.http.server._context import Answer, RequestContext
 from memalchemy.http.server._problems import Problem
+from memalchemy.keys import InternalNamespace
 
-NAMESPACE = ("memalchemy.http", "requests")
-"""Namespace of the stored answers, in the store of the tenant."""
+NAMESPACE = InternalNamespace(("requests",))
+"""Namespace of the stored answers, in the store of the tenant, who does not see them there."""
 
 LIFETIME = 24 * 60 * 60
 """Seconds for which an answer is kept."""

@@ -6,21 +6,22 @@ A namespace is one segment of the path, as in those of the store: ``log`` is tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from memalchemy.codec.values import from_jsonable
+from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import UNSET, Entry, Unset
 from memalchemy.conversations import Conversation
-from memalchemy.errors import InvalidArgument, NotFound, NotSerialisable
+from memalchemy.conversations.tool_exchange import ToolExchange
+from memalchemy.errors import InvalidArgument, NotFound
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._context import RequestContext, page
-from memalchemy.http.server._cursors import decode_cursor, encode_cursor
 from memalchemy.http.server._operations import Operations
-from memalchemy.keys import check_thread_id, encode_namespace
+from memalchemy.http.server._values import decode, decode_list
+from memalchemy.keys import check_entry_key, check_thread_id, encode_namespace
 from memalchemy.log.listing import ThreadListing, ThreadMark
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
@@ -31,6 +32,8 @@ ENTRIES = LOG + "/entries"
 ENTRY = ENTRIES + "/{position}"
 CONVERSATION = "/conversations/{namespace}/{thread_id}"
 MESSAGES = CONVERSATION + "/messages"
+SUMMARY = CONVERSATION + "/summary"
+EXCHANGE = CONVERSATION + "/exchange"
 
 Namespace = tuple[str, ...]
 
@@ -52,7 +55,7 @@ async def list_logs(
 
 
 def _cursor_of_thread(mark: ThreadMark) -> str:
-    return encode_cursor("logs", mark.updated_at.isoformat(), mark.thread_id)
+    return encode_cursor("logs", mark.updated_at, mark.thread_id)
 
 
 @operations.add(
@@ -74,6 +77,80 @@ async def log_search(
     return {"entries": trees}
 
 
+@operations.add(
+    "POST", LOGS + "/count", body=schemas.CountThreadsBody, answer=schemas.Count, access="read"
+)
+async def log_count_threads(
+    context: RequestContext, namespace: Namespace, body: schemas.CountThreadsBody
+) -> Any:
+    """Count the threads that have an entry in the namespace."""
+    return {"count": await ThreadLog(context.db, namespace=namespace).count_threads(body.pattern)}
+
+
+@operations.add(
+    "POST",
+    LOGS + "/find",
+    body=schemas.FindEntriesBody,
+    answer=schemas.EntryOfThreadList,
+    access="read",
+)
+async def log_find(
+    context: RequestContext, namespace: Namespace, body: schemas.FindEntriesBody
+) -> Any:
+    """Find the entry with a key, of one thread or of each that has one."""
+    if body.thread_id is not None:
+        check_thread_id(body.thread_id)
+    log = ThreadLog(context.db, namespace=namespace)
+    found = await log.find(check_entry_key(body.key), thread_id=body.thread_id)
+    trees = await offload(
+        found,
+        lambda: [{"thread_id": name, **wire.encode_entry(one)} for name, one in found.items()],
+    )
+    return {"entries": trees}
+
+
+@operations.add(
+    "POST",
+    LOGS + "/read",
+    body=schemas.ReadThreadsBody,
+    answer=schemas.EntriesOfThreadList,
+    access="read",
+)
+async def log_read_threads(
+    context: RequestContext, namespace: Namespace, body: schemas.ReadThreadsBody
+) -> Any:
+    """Read all entries of several threads, or the newest of each."""
+    log = ThreadLog(context.db, namespace=namespace)
+    found = await log.read_threads(body.thread_ids, newest=body.newest)
+    trees = await offload(
+        found,
+        lambda: [
+            {"thread_id": name, "entries": [wire.encode_entry(entry) for entry in entries]}
+            for name, entries in found.items()
+        ],
+    )
+    return {"threads": trees}
+
+
+@operations.add(
+    "POST",
+    LOGS + "/last-written",
+    body=schemas.ThreadIdsBody,
+    answer=schemas.WrittenThreadList,
+    access="read",
+)
+async def log_last_written(
+    context: RequestContext, namespace: Namespace, body: schemas.ThreadIdsBody
+) -> Any:
+    """Read when several threads were written last, of those that have an entry."""
+    found = await ThreadLog(context.db, namespace=namespace).last_written(body.thread_ids)
+    return {
+        "threads": [
+            {"thread_id": name, "updated_at": time.isoformat()} for name, time in found.items()
+        ]
+    }
+
+
 @operations.add("GET", LOG, answer=schemas.LogState)
 async def log_version(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Read the version of a log, which every write moves; 0 if there is none."""
@@ -85,6 +162,48 @@ async def log_version(context: RequestContext, namespace: Namespace, thread_id: 
 async def log_count(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Count the entries of a log."""
     return {"count": await ThreadLog(context.db, namespace=namespace).count(thread_id)}
+
+
+@operations.add(
+    "POST",
+    LOG + "/fork",
+    body=schemas.ForkLogBody,
+    answer=schemas.Forked,
+    status=201,
+    problems=(404, 409),
+    keyed=True,
+)
+async def log_fork(
+    context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ForkLogBody
+) -> Any:
+    """Copy a log up to a position into a new thread, or into another namespace."""
+    new_thread_id = await ThreadLog(context.db, namespace=namespace).fork(
+        thread_id,
+        body.position,
+        new_thread_id=body.new_thread_id,
+        namespace=body.namespace,
+        connection=context.connection,
+    )
+    return {"thread_id": new_thread_id}
+
+
+@operations.add(
+    "POST",
+    LOG + "/pop",
+    body=schemas.ChangeLogBody,
+    answer=schemas.Popped,
+    problems=(409, 410),
+    keyed=True,
+    access=("read", "write"),
+)
+async def log_pop(
+    context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ChangeLogBody
+) -> Any:
+    """Remove the newest entry and return it; null if there is none."""
+    entry = await ThreadLog(context.db, namespace=namespace).pop(
+        thread_id, expected_version=_expected_version(body), connection=context.connection
+    )
+    return {"entry": None if entry is None else wire.encode_entry(entry)}
 
 
 @operations.add("DELETE", LOG, answer=schemas.Deleted, problems=(404,), keyed=True)
@@ -121,12 +240,7 @@ async def log_append(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.AppendBody
 ) -> Any:
     """Append entries, all or none. One whose key is in the log is not appended again."""
-    try:
-        values = await offload(
-            body.entries, lambda: [from_jsonable(entry.value) for entry in body.entries]
-        )
-    except ValueError as error:
-        raise NotSerialisable("/entries", str(error)) from error
+    values = await decode_list([entry.value for entry in body.entries], "/entries")
     positions = await ThreadLog(context.db, namespace=namespace).append(
         thread_id,
         values,
@@ -138,6 +252,53 @@ async def log_append(
         connection=context.connection,
     )
     return {"positions": positions}
+
+
+@operations.add(
+    "PUT",
+    ENTRIES,
+    body=schemas.ReplaceSuffixBody,
+    answer=schemas.PositionList,
+    problems=(409, 410),
+    keyed=True,
+)
+async def log_replace_suffix(
+    context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ReplaceSuffixBody
+) -> Any:
+    """Replace all entries beyond a position, in one transaction."""
+    values = await decode_list([entry.value for entry in body.entries], "/entries")
+    positions = await ThreadLog(context.db, namespace=namespace).replace_suffix(
+        thread_id,
+        body.after,
+        values,
+        keys=[entry.key for entry in body.entries],
+        occurred_at=_times(body.entries),
+        expected_version=_expected_version(body),
+        ttl=body.ttl,
+        connection=context.connection,
+    )
+    return {"positions": positions}
+
+
+@operations.add(
+    "POST",
+    LOG + "/remove",
+    body=schemas.RemoveEntriesBody,
+    answer=schemas.Count,
+    problems=(409, 410),
+    keyed=True,
+)
+async def log_remove(
+    context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.RemoveEntriesBody
+) -> Any:
+    """Remove the entries at some positions, in one transaction; count those that were there."""
+    count = await ThreadLog(context.db, namespace=namespace).remove(
+        thread_id,
+        body.positions,
+        expected_version=_expected_version(body),
+        connection=context.connection,
+    )
+    return {"count": count}
 
 
 @operations.add(
@@ -156,10 +317,7 @@ async def log_edit(
     body: schemas.EditBody,
 ) -> Any:
     """Change the value of an entry."""
-    try:
-        value = await offload([body.value], lambda: from_jsonable(body.value))
-    except ValueError as error:
-        raise NotSerialisable("/value", str(error)) from error
+    value: Any = await decode(body.value, "/value")
     was_there = await ThreadLog(context.db, namespace=namespace).edit(
         thread_id,
         position,
@@ -170,33 +328,6 @@ async def log_edit(
     if not was_there:
         raise NotFound(f"the log of thread {thread_id!r} has no entry at {position}")
     return {"edited": True}
-
-
-@operations.add(
-    "DELETE",
-    ENTRY,
-    query=schemas.ChangeLogQuery,
-    answer=schemas.Deleted,
-    problems=(404, 409, 410),
-    keyed=True,
-)
-async def log_remove(
-    context: RequestContext,
-    namespace: Namespace,
-    thread_id: str,
-    position: int,
-    query: schemas.ChangeLogQuery,
-) -> Any:
-    """Remove an entry."""
-    removed = await ThreadLog(context.db, namespace=namespace).remove(
-        thread_id,
-        [position],
-        expected_version=_expected_version(query),
-        connection=context.connection,
-    )
-    if not removed:
-        raise NotFound(f"the log of thread {thread_id!r} has no entry at {position}")
-    return {"deleted": True}
 
 
 @operations.add(
@@ -242,10 +373,7 @@ async def conversation_add(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.AddMessagesBody
 ) -> Any:
     """Add messages, all or none. One whose key is there already is not added again."""
-    try:
-        messages = [Message.of(wire.decode_state(one.message)) for one in body.messages]
-    except ValueError as error:
-        raise InvalidArgument(str(error)) from error
+    messages = _messages_of([one.message for one in body.messages])
     conversation = Conversation(context.db, thread_id, namespace=namespace, ttl=body.ttl)
     positions = await conversation.add(
         messages,
@@ -257,17 +385,184 @@ async def conversation_add(
     return {"positions": positions}
 
 
-@operations.add("DELETE", MESSAGES, answer=schemas.Count)
+@operations.add("DELETE", MESSAGES, answer=schemas.Count, keyed=True)
 async def conversation_clear(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Remove all messages of a conversation, and its summary."""
     conversation = Conversation(context.db, thread_id, namespace=namespace)
-    return {"count": await conversation.clear()}
+    return {"count": await conversation.clear(connection=context.connection)}
 
 
-@operations.add("DELETE", CONVERSATION, answer=schemas.Deleted, problems=(404,))
+@operations.add("GET", CONVERSATION + "/count", answer=schemas.Count)
+async def conversation_count(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
+    """Count the messages of a conversation."""
+    return {"count": await Conversation(context.db, thread_id, namespace=namespace).count()}
+
+
+@operations.add("GET", CONVERSATION, answer=schemas.Snapshot)
+async def conversation_snapshot(
+    context: RequestContext, namespace: Namespace, thread_id: str
+) -> Any:
+    """Read a whole conversation, with its summary."""
+    snapshot = await Conversation(context.db, thread_id, namespace=namespace).snapshot()
+    return {"snapshot": await offload(snapshot, lambda: wire.encode_state(snapshot))}
+
+
+@operations.add(
+    "PUT",
+    CONVERSATION,
+    body=schemas.RestoreBody,
+    answer=schemas.Restored,
+    problems=(409, 410),
+    keyed=True,
+)
+async def conversation_restore(
+    context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.RestoreBody
+) -> Any:
+    """Make a conversation equal to a snapshot, or to a list of messages, all or nothing."""
+    given: Any
+    if body.messages is not None and body.snapshot is None:
+        given = _messages_of(body.messages)
+    elif body.snapshot is not None and body.messages is None:
+        given = await decode(body.snapshot, "/snapshot", wire.decode_state)
+    else:
+        raise InvalidArgument("give a snapshot, or messages")
+    conversation = Conversation(context.db, thread_id, namespace=namespace)
+    try:
+        await conversation.restore(
+            given, occurred_at=body.occurred_at, connection=context.connection
+        )
+    except TypeError as error:  # as `Conversation` says of what is no snapshot
+        raise InvalidArgument(str(error)) from error
+    return {"restored": True}
+
+
+@operations.add(
+    "PUT",
+    SUMMARY,
+    body=schemas.SummaryBody,
+    answer=schemas.Summary,
+    problems=(409, 410),
+    keyed=True,
+)
+async def conversation_set_summary(
+    context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.SummaryBody
+) -> Any:
+    """Store a summary of what was said before the messages, or remove it."""
+    await Conversation(context.db, thread_id, namespace=namespace).set_summary(
+        body.text, summarized=body.summarized, connection=context.connection
+    )
+    return {"text": body.text}
+
+
+@operations.add(
+    "PUT",
+    MESSAGES + "/last",
+    body=schemas.AmendBody,
+    answer=schemas.Edited,
+    problems=(404, 409, 410),
+    keyed=True,
+)
+async def conversation_amend_last(
+    context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.AmendBody
+) -> Any:
+    """Replace the content of the assistant's last message."""
+    content: Any = await decode(body.content, "/content")
+    conversation = Conversation(context.db, thread_id, namespace=namespace)
+    if not isinstance(content, str | list):
+        raise InvalidArgument("content is a text or a list of parts")
+    amended = await conversation.amend_last(content, connection=context.connection)
+    if not amended:
+        raise NotFound(f"the conversation of thread {thread_id!r} has no message of an assistant")
+    return {"edited": True}
+
+
+@operations.add("GET", EXCHANGE, answer=schemas.Exchange, problems=(404,))
+async def conversation_exchange(
+    context: RequestContext, namespace: Namespace, thread_id: str
+) -> Any:
+    """Read the open tool exchange."""
+    conversation = Conversation(context.db, thread_id, namespace=namespace)
+    return _exchange(await conversation.active_tool_exchange(), thread_id)
+
+
+@operations.add(
+    "POST",
+    EXCHANGE,
+    body=schemas.BeginExchangeBody,
+    answer=schemas.Exchange,
+    status=201,
+    problems=(409, 410),
+    keyed=True,
+)
+async def conversation_begin_exchange(
+    context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.BeginExchangeBody
+) -> Any:
+    """Store an assistant's message with tool calls until all their results are there."""
+    (message,) = _messages_of([body.message])
+    conversation = Conversation(context.db, thread_id, namespace=namespace)
+    exchange = await conversation.begin_tool_exchange(message, connection=context.connection)
+    return _exchange(exchange, thread_id)
+
+
+@operations.add(
+    "POST",
+    EXCHANGE + "/results",
+    body=schemas.ResultsBody,
+    answer=schemas.Exchange,
+    problems=(404, 409, 410),
+    keyed=True,
+    access=("read", "write"),
+)
+async def conversation_add_results(
+    context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ResultsBody
+) -> Any:
+    """Store results of the open tool exchange, all or none."""
+    results = _messages_of(body.results)
+    conversation = Conversation(context.db, thread_id, namespace=namespace)
+    exchange = await conversation.add_tool_results(*results, connection=context.connection)
+    return _exchange(exchange, thread_id)
+
+
+@operations.add(
+    "POST",
+    EXCHANGE + "/commit",
+    body=schemas.ResultsBody,
+    answer=schemas.PositionList,
+    problems=(404, 409, 410),
+    keyed=True,
+)
+async def conversation_commit_exchange(
+    context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ResultsBody
+) -> Any:
+    """Move the open tool exchange into the conversation, after more results if there are any."""
+    results = _messages_of(body.results)
+    conversation = Conversation(context.db, thread_id, namespace=namespace)
+    positions = await conversation.commit_tool_exchange(*results, connection=context.connection)
+    return {"positions": positions}
+
+
+@operations.add(
+    "DELETE",
+    EXCHANGE,
+    answer=schemas.Exchange,
+    problems=(404,),
+    keyed=True,
+    access=("read", "write"),
+)
+async def conversation_abort_exchange(
+    context: RequestContext, namespace: Namespace, thread_id: str
+) -> Any:
+    """Remove the open tool exchange, and return it."""
+    conversation = Conversation(context.db, thread_id, namespace=namespace)
+    exchange = await conversation.abort_tool_exchange(connection=context.connection)
+    return _exchange(exchange, thread_id)
+
+
+@operations.add("DELETE", CONVERSATION, answer=schemas.Deleted, problems=(404,), keyed=True)
 async def conversation_delete(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Delete a conversation; the thread's checkpoints and other logs stay."""
-    if not await Conversation(context.db, thread_id, namespace=namespace).delete():
+    conversation = Conversation(context.db, thread_id, namespace=namespace)
+    if not await conversation.delete(connection=context.connection):
         raise NotFound(f"there is no conversation of thread {thread_id!r} in this namespace")
     return {"deleted": True}
 
@@ -277,20 +572,47 @@ async def _page_of_entries(
 ) -> dict[str, Any]:
     """Return a page of entries that are not encoded yet."""
     listing = "newest entries" if query.newest_first else "entries"
-    begin = query.after
+    begin = query.before if query.newest_first else query.after
+    bounds = (query.after, query.since, query.until)
+    if query.newest_first and bounds != (None, None, None):
+        raise InvalidArgument(
+            "after, since and until are for entries in their order, not for the newest first"
+        )
     if query.cursor is not None:
         (begin,) = decode_cursor(listing, query.cursor, (int,))
-    elif query.newest_first and begin is not None:
-        raise InvalidArgument("after is for entries in their order, not for the newest first")
     if query.newest_first:
         entries = (await log.tail(thread_id, query.limit + 1, before=begin))[::-1]
     else:
-        entries = await log.range(thread_id, after=begin, limit=query.limit + 1)
+        entries = await log.range(
+            thread_id,
+            after=begin,
+            before=query.before,
+            since=query.since,
+            until=query.until,
+            limit=query.limit + 1,
+        )
 
     def cursor(last: Entry) -> str:
         return encode_cursor(listing, last.position)
 
     return page("entries", entries, query.limit, cursor)
+
+
+def _messages_of(trees: Sequence[Mapping[str, Any]]) -> list[Message]:
+    try:
+        return [Message.of(wire.decode_state(tree)) for tree in trees]
+    except ValueError as error:
+        raise InvalidArgument(str(error)) from error
+
+
+def _exchange(exchange: ToolExchange | None, thread_id: str) -> dict[str, Any]:
+    if exchange is None:
+        raise NotFound(f"no tool exchange is open in the conversation of thread {thread_id!r}")
+    return {
+        "calls": wire.encode_state(exchange.calls.to_record()),
+        "results": [wire.encode_state(result.to_record()) for result in exchange.results],
+        "begun_at": exchange.begun_at.isoformat(),
+    }
 
 
 def _times(

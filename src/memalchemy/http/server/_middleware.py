@@ -20,6 +20,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memalchemy.events import operation
 from memalchemy.http.server._compression import Inflater
 from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter
 from memalchemy.http.server._problems import (
@@ -45,6 +46,9 @@ SMALL_ANSWER = 64 * 1024
 
 RETRY_SECONDS = 1
 """Retry-After of a refusal whose end the server cannot foresee."""
+
+TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
+"""Headers in which a request names the trace that it is a part of (W3C Trace Context)."""
 
 _REQUEST_ID = re.compile("[A-Za-z0-9._:/+=-]{1,128}")
 
@@ -151,7 +155,9 @@ class RequestIdMiddleware:
 class AccessLogMiddleware:
     """Log one line for each request: method, route, status, time, tenant and id.
 
-    The line has the route and not the path, because an id may be a person's name.
+    The line has the route and not the path, because an id may be a person's name. The request is
+    also the operation ``http.request`` of events, from before it is authenticated and its body is
+    read.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -169,19 +175,30 @@ class AccessLogMiddleware:
                 status = message["status"]
             await send(message)
 
+        method, name = scope["method"], request_id.get()
+        details: dict[str, object] = {"method": method, "request_id": name}
+        headers = Headers(scope=scope)
+        carrier = {header: headers[header] for header in TRACE_HEADERS if header in headers}
         started = time.perf_counter()
-        try:
-            await self._app(scope, receive, watched_send)
-        finally:
-            access.info(
-                "%s %s %s %.0fms tenant=%s request=%s",
-                scope["method"],
-                getattr(scope.get("endpoint"), "path", "-"),
-                status,
-                (time.perf_counter() - started) * 1000,
-                tenant_of(scope),
-                request_id.get(),
-            )
+        with operation("http.request", details=details, carrier=carrier) as event:
+            try:
+                await self._app(scope, receive, watched_send)
+            finally:
+                route, tenant = getattr(scope.get("endpoint"), "path", "-"), tenant_of(scope)
+                took = (time.perf_counter() - started) * 1000
+                access.info(
+                    "%s %s %s %.0fms tenant=%s request=%s",
+                    method,
+                    route,
+                    status,
+                    took,
+                    tenant,
+                    name,
+                )
+                details |= {"route": route, "status": status}
+                event.tenant = tenant
+                if not isinstance(status, int) or status >= 500:
+                    event.error = str(status)
 
 
 class ErrorMiddleware:

@@ -44,7 +44,7 @@ def document(operations: Sequence[Operation], *, with_tokens: bool, results: int
         path[operation.method.lower()] = _operation(operation, with_tokens)
     modes: Any = [(model, "validation") for model in models]
     _, definitions = models_json_schema(modes, ref_template=_REF)
-    components: dict[str, Any] = {"schemas": definitions["$defs"]}
+    components: dict[str, Any] = {"schemas": definitions["$defs"], "headers": _ANSWER_HEADERS}
     if with_tokens:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     _lower_maximum([paths, components], results)
@@ -65,10 +65,13 @@ def _lower_maximum(tree: Any, results: int) -> None:
 
 
 def _operation(operation: Operation, with_tokens: bool) -> dict[str, Any]:
+    tagged = ("ETag",) if _may_be_unchanged(operation) else ()
     answer = {
         "description": HTTPStatus(operation.status).phrase,
+        "headers": _header_refs("Content-Encoding", "Vary", *tagged),
         "content": {wire.JSON: {"schema": _ref(operation.answer)}},
     }
+    unchanged = {"description": "Not Modified", "headers": _header_refs("ETag")}
     statuses = sorted(_problem_statuses(operation, with_tokens))
     found: dict[str, Any] = {
         "operationId": operation.name,
@@ -77,12 +80,12 @@ def _operation(operation: Operation, with_tokens: bool) -> dict[str, Any]:
         "responses": {
             str(operation.status): answer,
             **({str(status): answer for status in operation.other_statuses}),
-            **({"304": {"description": "Not Modified"}} if _may_be_unchanged(operation) else {}),
+            **({"304": unchanged} if _may_be_unchanged(operation) else {}),
             **{str(status): _problem(status) for status in statuses},
         },
     }
     if with_tokens and not operation.public:
-        found["security"] = [{"token": [] if operation.any_token else [operation.access]}]
+        found["security"] = [{"token": [] if operation.any_token else list(operation.access)}]
     parameters = [_path_parameter(name) for name in re.findall(r"{(\w+)}", operation.path)]
     parameters += [_header(name) for name in _header_names(operation)]
     if operation.query is not None:
@@ -91,7 +94,7 @@ def _operation(operation: Operation, with_tokens: bool) -> dict[str, Any]:
         found["parameters"] = parameters
     if operation.body is not None:
         content = {wire.JSON: {"schema": _ref(operation.body)}}
-        found["requestBody"] = {"required": True, "content": content}
+        found["requestBody"] = {"required": True, "description": _BODY, "content": content}
     return found
 
 
@@ -121,9 +124,8 @@ def _problem(status: int) -> dict[str, Any]:
         "description": HTTPStatus(status).phrase,
         "content": {wire.PROBLEM_JSON: {"schema": _ref(schemas.ProblemDocument)}},
     }
-    if status in (429, 503):
-        seconds = {"schema": {"type": "integer"}, "description": "Seconds."}
-        found["headers"] = {"Retry-After": seconds}
+    names = ["Retry-After"] if status in (429, 503) else ["ETag"] if status == 412 else []
+    found["headers"] = _header_refs(*names)
     return found
 
 
@@ -140,7 +142,42 @@ def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
+_BODY = (
+    "It may be compressed, as one stream of gzip, with Content-Encoding: gzip. The limits of the "
+    "server are for what it expands to."
+)
+
+_ANSWER_HEADERS: dict[str, Any] = {
+    "X-Request-Id": {
+        "description": "The id of the request: that of its X-Request-Id, or a new one.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:/+=-]{1,128}$"},
+    },
+    "ETag": {
+        "description": "The entity tag of what is there, for If-Match and If-None-Match.",
+        "schema": {"type": "string", "pattern": '^"[!#-~]*"$'},
+    },
+    "Content-Encoding": {
+        "description": "Of an answer of 1 KiB and more, if Accept-Encoding takes it.",
+        "schema": {"type": "string", "enum": ["gzip"]},
+    },
+    "Vary": {
+        "description": "Accept-Encoding, of an answer that may be compressed.",
+        "schema": {"type": "string"},
+    },
+    "Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}},
+}
+"""The headers of answers. They are references, so that each is described once."""
+
+
+def _header_refs(*names: str) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *names)}
+
+
 _HEADERS = {
+    "X-Request-Id": "The id of the request in the server's logs and in the answer, if it is up to "
+    "128 letters, digits and ._:/+=-; another one is replaced.",
+    "Accept-Encoding": "gzip lets the server compress the answer.",
     "If-Match": "Entity tags of what may be there, or *; otherwise 412.",
     "If-None-Match": "Entity tags of what a reader has (304), or * for what is new; otherwise 412.",
     "Idempotency-Key": "A name of this write. Repeated under it, the write is done once.",
@@ -148,20 +185,25 @@ _HEADERS = {
 
 
 def _header_names(operation: Operation) -> list[str]:
-    names = []
+    names = ["X-Request-Id", "Accept-Encoding"]
     if operation.conditional:
-        names = ["If-None-Match"] if operation.method == "GET" else ["If-Match", "If-None-Match"]
+        names += ["If-None-Match"] if operation.method == "GET" else ["If-Match", "If-None-Match"]
     return [*names, "Idempotency-Key"] if operation.keyed else names
 
 
+_TAGS = r'^(\*|"[!#-~]*"(, ?"[!#-~]*")*)$'
+_PATTERNS = {"Idempotency-Key": "^[!-~]{1,128}$", "If-Match": _TAGS, "If-None-Match": _TAGS}
+"""The forms of headers. What does not have them is refused; other headers may have any."""
+
+
 def _header(name: str) -> dict[str, Any]:
-    pattern = "^[!-~]{1,128}$" if name == "Idempotency-Key" else r'^(\*|"[!#-~]*"(, ?"[!#-~]*")*)$'
+    pattern = {"pattern": _PATTERNS[name]} if name in _PATTERNS else {}
     return {
         "name": name,
         "in": "header",
         "required": False,
         "description": _HEADERS[name],
-        "schema": {"type": "string", "pattern": pattern},
+        "schema": {"type": "string"} | pattern,
     }
 
 

@@ -19,15 +19,16 @@ from starlette.responses import Response
 
 from memalchemy.errors import InvalidArgument, TooLarge
 from memalchemy.http import wire
+from memalchemy.http._gzip import GZIP, compress
 from memalchemy.http._offload import offload
-from memalchemy.http.server._compression import SMALLEST, accepts_gzip, compress
+from memalchemy.http.server._compression import SMALLEST, accepts_gzip
 from memalchemy.http.server._conditions import Conditions
 from memalchemy.http.server._context import Answer, RequestContext, ServerContext
 from memalchemy.http.server._idempotency import answer_once, check_key, fingerprint
 from memalchemy.http.server._limits import Limits, has_more_values
 from memalchemy.http.server._middleware import check_access, check_namespace, tenant_of
 from memalchemy.http.server._problems import Problem, too_large
-from memalchemy.http.server._schemas import ListNamespacesQuery
+from memalchemy.http.server._schemas import ListNamespacesQuery, NamingNamespaces
 from memalchemy.http.server._tokens import Scope as Access
 from memalchemy.keys import parse_namespace
 
@@ -46,8 +47,8 @@ class Operation:
     successes that are not ``status``, with the same schema. ``problems`` are the
     error statuses that only some operations have. A ``public`` operation needs no token: it shows
     nothing of any tenant. A ``conditional`` one takes If-Match and If-None-Match, a ``keyed`` one
-    an Idempotency-Key: it passes ``context.connection`` on. ``any_token`` is for one that every
-    token is good for, whatever its scopes.
+    an Idempotency-Key: it passes ``context.connection`` on. A token needs each scope of ``access``.
+    ``any_token`` is for one that every token is good for, whatever its scopes.
     """
 
     method: str
@@ -61,7 +62,7 @@ class Operation:
     other_statuses: tuple[int, ...]
     problems: tuple[int, ...]
     public: bool
-    access: Access
+    access: tuple[Access, ...]
     conditional: bool
     keyed: bool
     any_token: bool
@@ -79,17 +80,21 @@ class Operation:
         server: ServerContext = request.app.state.server
         is_guarded = not (self.public or self.any_token)
         if is_guarded:
-            check_access(request.scope, self.access)
+            for access in self.access:
+                check_access(request.scope, access)
         arguments = _path_arguments(request)
         parameters = _query_parameters(request)
         if self.query is not None:
             arguments["query"] = _validate(self.query, parameters, server.limits)
         elif parameters:
             raise InvalidArgument("this operation takes no parameters")
-        if is_guarded:
+        names_in_body = self.body is not None and issubclass(self.body, NamingNamespaces)
+        if is_guarded and not (names_in_body and "namespace" not in arguments):
             check_namespace(request.scope, _namespace_of(arguments))
         if self.body is not None:
-            arguments["body"] = await _parse_body(self.body, request, server.limits)
+            body = arguments["body"] = await _parse_body(self.body, request, server.limits)
+            for namespace in body.namespaces() if isinstance(body, NamingNamespaces) else ():
+                check_namespace(request.scope, namespace)
         if self.conditional:
             arguments["conditions"] = Conditions.of(request.headers)
         context = server.of_tenant(tenant_of(request.scope))
@@ -104,7 +109,7 @@ class Operation:
             headers["Vary"] = "Accept-Encoding"
             if accepts_gzip(request.headers.get("accept-encoding", "")):
                 document = await compress(document)
-                headers["Content-Encoding"] = "gzip"
+                headers["Content-Encoding"] = GZIP
         return Response(document, status, headers=headers, media_type=wire.JSON)
 
     async def _answer(
@@ -115,7 +120,7 @@ class Operation:
             return found if isinstance(found, Answer) else Answer(found)
 
         key = request.headers.get("idempotency-key")
-        if key is None or self.access == "read":
+        if key is None or self.access == ("read",):
             return await call(context)
         if not self.keyed:
             raise InvalidArgument("this operation takes no Idempotency-Key; nothing was done")
@@ -153,7 +158,7 @@ class Operations(list[Operation]):
         other_statuses: tuple[int, ...] = (),
         problems: tuple[int, ...] = (),
         public: bool = False,
-        access: Access | None = None,
+        access: Access | tuple[Access, ...] | None = None,
         conditional: bool = False,
         keyed: bool = False,
         any_token: bool = False,
@@ -162,7 +167,8 @@ class Operations(list[Operation]):
 
         If *access* is not given, a ``GET`` reads and other methods write.
         """
-        right: Access = access or ("read" if method == "GET" else "write")
+        given: Access | tuple[Access, ...] = access or ("read" if method == "GET" else "write")
+        right = given if isinstance(given, tuple) else (given,)
 
         whole_path = path if public else wire.VERSION_PATH + path
 

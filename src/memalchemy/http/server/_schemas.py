@@ -71,6 +71,11 @@ def _at_most_results(value: int, info: ValidationInfo[Limits]) -> int:
     return value
 
 
+def _at_most_many(value: list[Any], info: ValidationInfo[Limits]) -> list[Any]:
+    _at_most_results(len(value), info)
+    return value
+
+
 def _filter(value: dict[str, Any]) -> dict[str, Any]:
     Filter.parse(value)
     return value
@@ -123,6 +128,8 @@ Time = Annotated[
     PlainValidator(_time),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
+Parts = Annotated[list[str], Field(description="The parts of a namespace.")]
+Many = AfterValidator(_at_most_many)
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -130,6 +137,13 @@ class Schema(BaseModel):
     """An object of JSON: no unknown names, and no conversion of types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, validate_default=True)
+
+
+class NamingNamespaces(Schema):
+    """A body that names namespaces, for which the token of the request must be good, too."""
+
+    def namespaces(self) -> list[tuple[str, ...]]:
+        raise NotImplementedError
 
 
 class Query(BaseModel):
@@ -192,7 +206,25 @@ class ListLogsQuery(ListQuery):
 class ListEntriesQuery(ListQuery):
     limit: Limit = 100
     after: Annotated[Position | None, Field(description="Only entries beyond this one.")] = None
+    before: Annotated[Position | None, Field(description="Only entries ahead of this one.")] = None
+    since: Annotated[Time | None, Field(description="Occurred then or later.")] = None
+    until: Annotated[Time | None, Field(description="Occurred earlier than that.")] = None
     newest_first: Flag = False
+
+
+class ListAllLogsQuery(Query):
+    thread_id: Annotated[Id | None, Field(description="Only those of this thread.")] = None
+    limit: Limit = 100
+    pattern: Annotated[Text, Field(description="A glob over the whole id: *, ?, [a-z].")] = "*"
+    below: Annotated[Flag, Field(description="Those of frameworks and logs of entries, too.")] = (
+        False
+    )
+
+
+class VectorQuery(Query):
+    field: Annotated[Text, Field(description="Without one, the vector of the whole value.")] = ""
+    part: Annotated[Position, Field(description="Counts from 0.")] = 0
+    model: Text | None = None
 
 
 class ChangeLogQuery(Query):
@@ -229,11 +261,24 @@ class SaveBody(Schema):
         Field(description="409 unless this is the newest; null: unless there is none."),
     ] = None
     ttl: Seconds | None = None
+    occurred_at: Annotated[Time | None, Field(description="If not now.")] = None
 
 
 class ForkBody(Schema):
     checkpoint_id: Id | None = None
     new_thread_id: Id | None = None
+
+
+class CountThreadsBody(Schema):
+    pattern: Annotated[Text, Field(description="A glob over the whole id: *, ?, [a-z].")] = "*"
+
+
+class CheckpointIdsBody(Schema):
+    checkpoint_ids: Annotated[list[Id], Many]
+
+
+class ThreadMetadataBody(Schema):
+    metadata: Tree
 
 
 class CopyBody(Schema):
@@ -354,6 +399,124 @@ class AddMessagesBody(ChangeLogBody):
 ChangesLog = ChangeLogBody | ChangeLogQuery
 
 
+class ReplaceSuffixBody(ChangeLogBody):
+    after: Annotated[Position, Field(description="Entries beyond it are replaced; 0: all.")]
+    entries: list[NewEntry]
+    ttl: Seconds | None = None
+
+
+class RemoveEntriesBody(ChangeLogBody):
+    positions: Annotated[list[Position], Many]
+
+
+class FindEntriesBody(Schema):
+    key: EntryKey
+    thread_id: Id | None = None
+
+
+class ThreadIdsBody(Schema):
+    thread_ids: Annotated[list[Id], Many]
+
+
+class ReadThreadsBody(ThreadIdsBody):
+    newest: Annotated[bool, Field(description="Only the newest entry of each.")] = False
+
+
+class ForkLogBody(NamingNamespaces):
+    position: Annotated[Position | None, Field(description="The last entry of the copy.")] = None
+    new_thread_id: Id | None = None
+    namespace: Annotated[Parts | None, Field(description="That of the copy.")] = None
+
+    def namespaces(self) -> list[tuple[str, ...]]:
+        return [] if self.namespace is None else [tuple(self.namespace)]
+
+
+class RestoreBody(Schema):
+    """Exactly one of the first two."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [_given("snapshot", "object"), _given("messages", "array")]}
+    )
+
+    snapshot: Annotated[Tree | None, Field(description="messages, summary, summarized.")] = None
+    messages: Annotated[
+        list[Tree] | None, Field(description="They keep the summary of those that are the same.")
+    ] = None
+    occurred_at: Annotated[Time | None, Field(description="Of new messages, if not now.")] = None
+
+
+class SummaryBody(Schema):
+    text: Annotated[Text | None, Field(description="null removes the summary.")]
+    summarized: Annotated[
+        Position, Field(description="The number of messages that it stands for.")
+    ] = 0
+
+
+class AmendBody(Schema):
+    content: Annotated[
+        Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {}}]})
+    ]
+
+
+class BeginExchangeBody(Schema):
+    message: Annotated[Tree, Field(description="An assistant's message with tool calls.")]
+
+
+class ResultsBody(Schema):
+    results: Annotated[list[Tree], Field(description="Messages of the role tool.")]
+
+
+class ItemName(Schema):
+    namespace: Parts
+    key: Id
+
+    @property
+    def name(self) -> tuple[tuple[str, ...], str]:
+        return tuple(self.namespace), self.key
+
+
+class ItemNamesBody(NamingNamespaces):
+    keys: Annotated[list[ItemName], Many]
+
+    def names(self) -> list[tuple[tuple[str, ...], str]]:
+        return [one.name for one in self.keys]
+
+    def namespaces(self) -> list[tuple[str, ...]]:
+        return [tuple(one.namespace) for one in self.keys]
+
+
+class VectorsBody(ItemNamesBody):
+    model: Text | None = None
+
+
+class NewItem(ItemName):
+    value: Value
+    metadata: Tree | None = None
+    ttl: Seconds | None = None
+    embedding: Vector | None = None
+
+
+class PutItemsBody(NamingNamespaces):
+    items: Annotated[list[NewItem], Many]
+    ttl: Annotated[Seconds | None, Field(description="Of items without one of their own.")] = None
+    if_exists: Literal["replace", "skip", "fail"] = "replace"
+    keep_vectors: bool = False
+
+    def namespaces(self) -> list[tuple[str, ...]]:
+        return [tuple(one.namespace) for one in self.items]
+
+
+class DeleteMatchingBody(Schema):
+    filter: Annotated[Tree, AfterValidator(_filter), Field(json_schema_extra={"minProperties": 1})]
+    prefix: Annotated[bool, Field(description="Namespaces below this one, too.")] = False
+
+
+class PutVectorBody(Schema):
+    embedding: Vector
+    model: Text | None = None
+    expected_version: ExpectedVersion | None = None
+
+
 class SearchEntriesBody(Schema):
     query: Text
     limit: Limit = 10
@@ -451,6 +614,28 @@ class LogState(Schema):
     version: int
 
 
+class LogInfo(Schema):
+    thread_id: Text
+    namespace: list[Text]
+    checkpoints: int
+    entries: int
+    newest_id: Text | None
+    raw_size: int
+    stored_size: int
+    created_at: datetime
+    updated_at: datetime
+    forked_from: Text | None
+    metadata: Annotated[Tree, Field(description="The thread's own.")]
+
+
+class LogInfoList(Schema):
+    logs: list[LogInfo]
+
+
+class SomeNamespaces(Schema):
+    namespaces: list[list[str]]
+
+
 class Edited(Schema):
     edited: bool
 
@@ -467,6 +652,10 @@ class Entry(Schema):
     stored_at: datetime
 
 
+class Popped(Schema):
+    entry: Entry | None
+
+
 class EntryList(Page):
     entries: list[Entry]
 
@@ -475,6 +664,50 @@ class EntryHit(Entry):
     thread_id: Text
     score: float
     snippet: str
+
+
+class EntryOfThread(Entry):
+    thread_id: Text
+
+
+class EntryOfThreadList(Schema):
+    entries: list[EntryOfThread]
+
+
+class EntriesOfThread(Schema):
+    thread_id: Text
+    entries: list[Entry]
+
+
+class EntriesOfThreadList(Schema):
+    threads: list[EntriesOfThread]
+
+
+class WrittenThread(Schema):
+    thread_id: Text
+    updated_at: datetime
+
+
+class WrittenThreadList(Schema):
+    threads: list[WrittenThread]
+
+
+class Snapshot(Schema):
+    snapshot: Annotated[Tree, Field(description="messages, summary, summarized.")]
+
+
+class Restored(Schema):
+    restored: bool
+
+
+class Summary(Schema):
+    text: Text | None
+
+
+class Exchange(Schema):
+    calls: Annotated[Tree, Field(description="The assistant's message.")]
+    results: list[Tree]
+    begun_at: datetime
 
 
 class EntryHitList(Schema):
@@ -536,6 +769,27 @@ class ItemList(Page):
     items: list[Item]
 
 
+class SomeItems(Schema):
+    items: list[Item]
+
+
+class Versions(Schema):
+    versions: Annotated[list[int], Field(description="0 for an item that was skipped.")]
+
+
+class ItemVector(Schema):
+    embedding: list[float]
+
+
+class VectorOfItem(ItemVector):
+    namespace: list[str]
+    key: Text
+
+
+class VectorList(Schema):
+    vectors: list[VectorOfItem]
+
+
 class KeyList(Page):
     keys: list[Text]
 
@@ -558,6 +812,7 @@ class Capabilities(Schema):
     checkpointer: dict[str, bool]
     calls: Annotated[list[str], Field(description="The operation ids of this server.")]
     max_body_bytes: int
+    encodings: Annotated[list[str], Field(description="Those that the body of a request may have.")]
 
 
 class ProblemDocument(BaseModel):

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from memalchemy.codec.values import from_jsonable
-from memalchemy.contracts import UNSET, StoreItem, Unset
-from memalchemy.errors import Conflict, InvalidArgument, NotFound, NotSerialisable
+from memalchemy._cursors import decode_cursor, encode_cursor
+from memalchemy.contracts import UNSET, NewItem, StoreItem, Unset
+from memalchemy.errors import Conflict, InvalidArgument, NotFound
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
@@ -23,13 +23,15 @@ from memalchemy.http.server._conditions import (
     tag_of_item,
 )
 from memalchemy.http.server._context import Answer, RequestContext, page
-from memalchemy.http.server._cursors import decode_cursor, encode_cursor
 from memalchemy.http.server._operations import Operations
+from memalchemy.http.server._values import decode, decode_list
 from memalchemy.keys import parse_namespace
 
 NAMESPACE = "/store/{namespace}"
 ITEMS = "/store/{namespace}/items"
 ITEM = "/store/{namespace}/items/{key}"
+VECTOR = ITEM + "/embedding"
+BATCH = "/items"
 
 Namespace = tuple[str, ...]
 
@@ -53,10 +55,7 @@ async def store_put(
     conditions: Conditions,
 ) -> Any:
     """Write an item."""
-    try:
-        value = await offload([body.value], lambda: from_jsonable(body.value))
-    except ValueError as error:
-        raise NotSerialisable("/value", str(error)) from error
+    value: Any = await decode(body.value, "/value")
     is_expecting = "expected_version" in body.model_fields_set
     given = body.expected_version if is_expecting else UNSET
     expected = await _expected(context, namespace, key, conditions, given)
@@ -184,7 +183,7 @@ async def store_list(
 
 
 def _cursor_of_item(item: StoreItem) -> str:
-    return encode_cursor("items", item.updated_at.isoformat(), list(item.namespace), item.key)
+    return encode_cursor("items", item.updated_at, list(item.namespace), item.key)
 
 
 @operations.add(
@@ -238,3 +237,148 @@ async def store_list_namespaces(context: RequestContext, query: schemas.ListName
     return page(
         "namespaces", namespaces, query.limit, lambda last: encode_cursor("namespaces", last)
     )
+
+
+@operations.add(
+    "POST",
+    NAMESPACE + "/delete",
+    body=schemas.DeleteMatchingBody,
+    answer=schemas.Count,
+    problems=(409,),
+    keyed=True,
+)
+async def store_delete_matching(
+    context: RequestContext, namespace: Namespace, body: schemas.DeleteMatchingBody
+) -> Any:
+    """Delete the items of the namespace that a filter accepts, in one transaction."""
+    count = await context.store.delete_matching(
+        namespace, body.filter, prefix=body.prefix, connection=context.connection
+    )
+    return {"count": count}
+
+
+@operations.add("POST", NAMESPACE + "/forget", answer=schemas.Count, access="admin")
+async def store_forget_namespace(context: RequestContext, namespace: Namespace) -> Any:
+    """Erase all items of the namespace and of all below it, without a trace."""
+    return {"count": await context.store.forget_namespace(namespace)}
+
+
+@operations.add(
+    "GET", VECTOR, query=schemas.VectorQuery, answer=schemas.ItemVector, problems=(404,)
+)
+async def store_get_embedding(
+    context: RequestContext, namespace: Namespace, key: str, query: schemas.VectorQuery
+) -> Any:
+    """Read a vector of an item."""
+    vector = await context.store.get_embedding(namespace, key, **query.model_dump())
+    if vector is None:
+        raise NotFound(f"the item {key!r} has no such vector")
+    return {"embedding": vector}
+
+
+@operations.add(
+    "PUT",
+    VECTOR,
+    body=schemas.PutVectorBody,
+    answer=schemas.Edited,
+    problems=(404, 409),
+    keyed=True,
+)
+async def store_put_embedding(
+    context: RequestContext, namespace: Namespace, key: str, body: schemas.PutVectorBody
+) -> Any:
+    """Give an existing item a vector of a model, in place of those that it has of that model."""
+    was_there = await context.store.put_embedding(
+        namespace,
+        key,
+        body.embedding,
+        model=body.model,
+        expected_version=UNSET if body.expected_version is None else body.expected_version,
+        connection=context.connection,
+    )
+    if not was_there:
+        raise NotFound(f"there is no item {key!r}")
+    return {"edited": True}
+
+
+@operations.add(
+    "POST", BATCH, body=schemas.PutItemsBody, answer=schemas.Versions, problems=(409,), keyed=True
+)
+async def store_put_batch(context: RequestContext, body: schemas.PutItemsBody) -> Any:
+    """Write items, all or none."""
+    if body.keep_vectors and any(item.embedding is not None for item in body.items):
+        raise InvalidArgument("give keep_vectors, or embeddings, not both")
+    values = await decode_list([item.value for item in body.items], "/items")
+    items = [
+        NewItem(
+            tuple(item.namespace),
+            item.key,
+            value,
+            item.metadata,
+            embedding=item.embedding,
+            ttl=item.ttl,
+        )
+        for item, value in zip(body.items, values, strict=True)
+    ]
+    versions = await context.store.put_batch(
+        items,
+        ttl=body.ttl,
+        if_exists=body.if_exists,
+        keep_vectors=body.keep_vectors,
+        connection=context.connection,
+    )
+    return {"versions": versions}
+
+
+@operations.add(
+    "POST",
+    BATCH + "/get",
+    body=schemas.ItemNamesBody,
+    answer=schemas.SomeItems,
+    access="read",
+)
+async def store_get_batch(context: RequestContext, body: schemas.ItemNamesBody) -> Any:
+    """Read items by their names; those that are not there are left out."""
+    found = list((await context.store.get_items(body.names())).values())
+    return {"items": await offload(found, lambda: [wire.encode_item(item) for item in found])}
+
+
+@operations.add(
+    "POST", BATCH + "/delete", body=schemas.ItemNamesBody, answer=schemas.Count, keyed=True
+)
+async def store_delete_batch(context: RequestContext, body: schemas.ItemNamesBody) -> Any:
+    """Delete items by their names, in one transaction; count those that were there."""
+    count = await context.store.delete_batch(body.names(), connection=context.connection)
+    return {"count": count}
+
+
+@operations.add(
+    "POST", BATCH + "/refresh", body=schemas.ItemNamesBody, answer=schemas.Count, keyed=True
+)
+async def store_refresh(context: RequestContext, body: schemas.ItemNamesBody) -> Any:
+    """Begin the lifetimes of items anew; count those that have one."""
+    return {"count": await context.store.refresh(body.names(), connection=context.connection)}
+
+
+@operations.add(
+    "POST",
+    BATCH + "/embeddings",
+    body=schemas.VectorsBody,
+    answer=schemas.VectorList,
+    access="read",
+)
+async def store_get_embeddings(context: RequestContext, body: schemas.VectorsBody) -> Any:
+    """Read the vectors of the whole values of items; those without one are left out."""
+    found = await context.store.get_embeddings(body.names(), model=body.model)
+    return {
+        "vectors": [
+            {"namespace": list(namespace), "key": key, "embedding": vector}
+            for (namespace, key), vector in found.items()
+        ]
+    }
+
+
+@operations.add("POST", "/sweep", answer=schemas.Count, access="admin")
+async def store_sweep(context: RequestContext) -> Any:
+    """Delete the items that have expired, which no operation returns any more."""
+    return {"count": await context.store.sweep()}

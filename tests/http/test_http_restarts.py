@@ -1,0 +1,131 @@
+"""A server that is stopped and started again under load loses nothing that it acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+
+from httpserver import ended, started
+from memalchemy import Checkpointer, Database, DatabaseUnreachable, HTTPCheckpointer, ThreadLog
+from memalchemy.http import HTTPThreadLog
+from servers import free_port
+
+pytestmark = pytest.mark.usefixtures("lasting")
+
+WRITERS = 16
+"""Writers with a client each: half of them name their checkpoints, a quarter leaves it to the
+client, and a quarter appends entries with keys to a log."""
+
+
+@dataclass
+class Load:
+    """The counts of one run under load."""
+
+    acknowledged: int = 0
+    refused: int = 0
+    """Writes of which the client says that they did not happen."""
+    doubtful: int = 0
+    """Writes of which the client says that they may have happened."""
+    exits: list[tuple[int, str]] = field(default_factory=list)
+    """The exit code and the standard error of each server."""
+
+
+async def restarts_under_load(db: Database, url: str, restarts: int, seconds: float = 0.7) -> Load:
+    """Stop and start a server under load, and check that the database holds what was written."""
+    load, stop, port = Load(), asyncio.Event(), free_port()
+
+    async def begin() -> Any:
+        arguments = ("--db", url, "--tenant", db.tenant)
+        # The grace is for a busy machine: what is cut off would leave a traceback.
+        process, base = await asyncio.to_thread(started, *arguments, port=port, grace=25)
+        assert base == f"http://127.0.0.1:{port}"
+        return process
+
+    async def until_acknowledged(write: Callable[[], Awaitable[Any]]) -> int:
+        """Repeat a write until it is acknowledged; return how many times it may have happened."""
+        doubtful = 0
+        while True:
+            try:
+                await write()
+            except DatabaseUnreachable as error:
+                doubtful += error.maybe_applied
+                load.doubtful += error.maybe_applied
+                load.refused += not error.maybe_applied
+                await asyncio.sleep(0.3)
+            else:
+                load.acknowledged += 1
+                return doubtful
+
+    async def names(client: HTTPCheckpointer, thread_id: str) -> None:
+        made: list[str] = []
+        while not stop.is_set():
+            made.insert(0, f"c{len(made)}")
+            await until_acknowledged(partial(client.save, {"n": len(made)}, thread_id, made[0]))
+        checkpointer = Checkpointer(db)
+        assert await checkpointer.list_checkpoints(thread_id, 100_000) == made
+        assert await checkpointer.load(thread_id) == {"n": len(made)}
+
+    async def leaves_names(client: HTTPCheckpointer, thread_id: str) -> None:
+        made: list[str] = []
+        doubtful = 0
+
+        async def save() -> None:
+            made.append(await client.save({"n": len(made)}, thread_id))
+
+        while not stop.is_set():
+            doubtful += await until_acknowledged(save)
+        there = await Checkpointer(db).list_checkpoints(thread_id, 100_000)
+        assert set(made) <= set(there)
+        assert len(there) - len(made) <= doubtful
+        assert len(set(made)) == len(made)
+
+    async def appends(log: HTTPThreadLog, thread_id: str) -> None:
+        n = 0
+        while not stop.is_set():
+            n += 1
+            await until_acknowledged(partial(log.append, thread_id, n, keys=f"k{n}"))
+        entries = await ThreadLog(db).range(thread_id)
+        assert [entry.value for entry in entries] == list(range(1, n + 1))
+
+    process = await begin()
+    async with AsyncExitStack() as clients:
+        tasks = []
+        for number in range(WRITERS):
+            base, thread_id = f"http://127.0.0.1:{port}", f"t{number}"
+            if number % 4 == 3:
+                log = await clients.enter_async_context(HTTPThreadLog(base))
+                tasks.append(asyncio.create_task(appends(log, thread_id)))
+            else:
+                client = await clients.enter_async_context(HTTPCheckpointer(base))
+                writer = leaves_names if number % 4 == 2 else names
+                tasks.append(asyncio.create_task(writer(client, thread_id)))
+        for _ in range(restarts):
+            await asyncio.sleep(seconds)
+            load.exits.append(await asyncio.to_thread(ended, process, signal.SIGTERM))
+            process = await begin()
+        await asyncio.sleep(seconds)
+        stop.set()
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            load.exits.append(await asyncio.to_thread(ended, process, signal.SIGTERM))
+    return load
+
+
+async def test_restarts_under_load_lose_no_acknowledged_write_and_double_none(
+    db: Database, shared_url: str
+) -> None:
+    load = await restarts_under_load(db, shared_url, restarts=1)
+
+    assert load.acknowledged > WRITERS
+    assert load.refused + load.doubtful > 0, "no write met a server that was away"
+    for code, said in load.exits:
+        assert code == 0, said[-2000:]
+        assert "Traceback" not in said

@@ -123,7 +123,8 @@ class SigningKeys:
         """Return the signature of a row.
 
         Args:
-            content: the kind of the row, its place, and all that a load reads of it.
+            content: the kind of the row, its place, and all that a load reads of it; as fields, or
+                as bytes that no fields give.
             words: the place once more, and what only a search reads; ``None`` for a row that has no
                 such columns.
         """
@@ -266,6 +267,8 @@ def _to_sums(both: bytes) -> Sums:
 
 
 def _hash(key: bytes, fields: Sequence[Any]) -> bytes:
+    if type(fields) is bytes:
+        return blake2b(fields, digest_size=_HASH, key=key).digest()
     made = blake2b(digest_size=_HASH, key=key)
     for piece in _pieces(fields):
         made.update(piece)

@@ -49,6 +49,9 @@ ITEM_WORDS = ("search_text", "field_terms")
 VECTOR = ("field", "model", "part", "dimensions")
 """The columns of ``embeddings`` that are signed, beside the item's key and the vector."""
 
+_LARGE = 64 * 1024
+"""Bytes from which a value is hashed where it is, and not copied. It never changes."""
+
 
 def head_content(row: Any) -> Sequence[Any]:
     """Return what is signed of a row of ``threads``."""
@@ -129,8 +132,18 @@ def item_content(
     lifetime: int | None,
 ) -> Sequence[Any]:
     """Return what is signed of a row of ``store_items``; *namespace* is as stored."""
-    times = _utc(created_at), _utc(updated_at), _utc(expires_at)
-    return "item", _packed(tenant, namespace, key, version, codec, *times, lifetime), meta, value
+    if not (getattr(created_at, "tzinfo", None) is getattr(updated_at, "tzinfo", None) is UTC):
+        created_at, updated_at = _utc(created_at), _utc(updated_at)
+    if expires_at is not None:
+        expires_at = _utc(expires_at)
+    place = "item", tenant, namespace, key, version
+    times = created_at, updated_at, expires_at, lifetime
+    # Texts alone have one form in JSON. Of numbers a database may change the form.
+    if type(meta) is dict and all(type(one) is str for one in meta.values()):
+        packed = _packed(*place, codec, *times, meta)
+    else:
+        packed = _packed(*place, codec, *times, 0) + encode_fields((meta,))
+    return packed + value if len(value) < _LARGE else (packed, value)
 
 
 def item_content_of(row: Any, tenant: str) -> Sequence[Any]:
@@ -161,18 +174,16 @@ def vector_content(
     part: int,
     dimensions: int,
     vector: bytes,
-) -> Sequence[Any]:
+) -> bytes:
     """Return what is signed of a row of ``embeddings``: the *vector* as float32, little-endian.
 
     The *version* is that of the item: an older vector is not valid beside a newer value.
     """
-    place = tenant, namespace, key, version
-    return "vector", _packed(*place, field, model, part, dimensions), vector
+    place = "vector", tenant, namespace, key, version
+    return _packed(*place, field, model, part, dimensions) + vector
 
 
-def vector_content_of(
-    row: Any, tenant: str, vector: bytes, *, version: int | None = None
-) -> Sequence[Any]:
+def vector_content_of(row: Any, tenant: str, vector: bytes, *, version: int | None = None) -> bytes:
     """Return what is signed of a row of ``embeddings``, read with the *version* of its item."""
     return vector_content(
         tenant,
@@ -188,9 +199,13 @@ def vector_content_of(
 
 
 def _packed(*fields: Any) -> bytes:
-    """Return small columns as bytes; different values give different bytes."""
+    """Return small columns as bytes, whose end is known.
+
+    As many different values give different bytes. Those of JSON are no beginning of what
+    `encode_fields` returns, nor the other way round.
+    """
     try:
-        return orjson.dumps(fields)
+        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # a key may have surrogates; anything else is no value of such a column
         return encode_fields(fields)
 

@@ -473,8 +473,7 @@ class Database:
                 if not intent.writes_payloads:
                     # A row of a batch is a payload, so the program alone is run, and refused.
                     program, batch = refuse_payloads(program), None
-                    if self.signing.signs:
-                        await self.check_payloads(connection)
+                    await self._key_registry.check_signing(self._backend, self.tenant, connection)
             if self.signing.signs and not intent.brings_signatures:
                 return await self._run_signed(program, intent, connection, event, decode)
         elif self._replica is not None and connection is None and self._reads_replica(intent):

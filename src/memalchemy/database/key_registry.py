@@ -81,6 +81,7 @@ class KeyRegistry:
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
         self._checked: set[str] = set()
+        self._signing_checked: set[str] = set()
         self._checked_in: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
         self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
         self._locks = weakref.WeakKeyDictionary()
@@ -92,6 +93,7 @@ class KeyRegistry:
     def forget(self) -> None:
         """Read the registry again at the next write."""
         self._checked.clear()
+        self._signing_checked.clear()
 
     async def check(self, backend: Backend, tenant: str, connection: HostConnection | None) -> None:
         """Check that the keys are the tenant's, and register the first of them.
@@ -109,6 +111,22 @@ class KeyRegistry:
         async with lock:
             if tenant not in self._checked:
                 await self._check_and_register(backend, tenant)
+
+    async def check_signing(
+        self, backend: Backend, tenant: str, connection: HostConnection | None
+    ) -> None:
+        """Check that the tenant is not signed with other keys; register nothing.
+
+        For programs without payloads: what they remove or rename is signed, too.
+
+        Raises:
+            KeyMissing: see `check`.
+        """
+        if tenant in self._checked or tenant in self._signing_checked:
+            return
+        program = partial(_check_signing, backend.dialect, self._keyring, tenant)
+        await backend.run(program, intent=READ, tenant=tenant, connection=connection)
+        self._signing_checked.add(tenant)
 
     async def _check_and_register(self, backend: Backend, tenant: str) -> None:
         program = partial(_check, backend.dialect, self._keyring, tenant, registers=True)
@@ -154,6 +172,14 @@ class KeyRegistry:
 
 
 _REGISTER = Intent("transaction", repeatable=True)
+
+
+def _check_signing(dialect: Dialect, keyring: Keyring, tenant: str) -> Program[None]:
+    rows = yield read_registered_keys(dialect, scope="tenant"), {"k_tenant": tenant}
+    registered = {row.key for row in rows if row.namespace == SIGNING_NAMESPACE}
+    ids = keyring.signing.ids
+    if registered and not registered & ids:
+        raise _missing(tenant, SIGNING_NAMESPACE, sorted(registered), len(ids))
 
 
 def _check(dialect: Dialect, keyring: Keyring, tenant: str, *, registers: bool) -> Program[bool]:

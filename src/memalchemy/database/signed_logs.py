@@ -89,7 +89,6 @@ class Overtaken(MemalchemyError):
 class _Log:
     """What one run knows of a log."""
 
-    tenant: str
     head: Any | None
     """The row of ``threads`` before the run; ``None`` if there was none."""
     opened: Sums | None
@@ -118,10 +117,8 @@ class LogSigner:
         self._dialect = dialect
         self._keys = keys
         self._logs: dict[UUID, _Log] = {}
-        self._locked: dict[UUID, str] = {}
-        """The tenants of logs that the program has locked."""
-        self._changed: list[tuple[str, Mapping[str, Any]]] = []
-        """The rows that the statement in hand changes."""
+        self._locked: set[UUID] = set()
+        """The logs that the program has locked."""
 
     # --- Around a statement ----------------------------------------------------------------------
 
@@ -148,9 +145,7 @@ class LogSigner:
     def after(self, work: Work, binds: Mapping[str, Any], answer: Answer) -> Program[None]:
         """Note what was locked; sign the rows that the statement has changed or copied."""
         if work.does == "lock" and work.table == "threads":
-            for row in answer:
-                key = log_key(row.tenant, row.thread_id, row.namespace)
-                self._locked[key] = row.tenant
+            self._locked |= {log_key(row.tenant, row.thread_id, row.namespace) for row in answer}
         elif work.does == "copy" and work.table in _TABLES:
             yield from self._sign_copies(work.table, binds)
         elif work.does == "update" and work.table in _TABLES and "p_signature" not in work.binds:
@@ -183,36 +178,27 @@ class LogSigner:
     def _open_all(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
         """Open the log that a statement names; of one that names none, all that were locked."""
         named = {binds[name] for name in ("k_log_id", "p_log_id") if name in binds}
-        tenant = binds.get("k_tenant")
-        if work.does == "copy":
-            tenant = self._tenant_of(binds["k_log_id"])
-        for log_id in sorted(named):
-            yield from self._open(log_id, tenant or self._tenant_of(log_id))
-        if not named:
-            for log_id in sorted(self._locked):
-                yield from self._open(log_id, self._locked[log_id])
+        for log_id in sorted(named or self._locked):
+            yield from self._open(log_id)
 
     def _erase_locked(self) -> None:
         """Note that all rows of the locked logs go: they need not be what was signed."""
-        for log_id, tenant in self._locked.items():
-            log = self._logs.setdefault(log_id, _Log(tenant, None, NO_ROWS, NO_ROWS))
+        for log_id in self._locked:
+            log = self._logs.setdefault(log_id, _Log(None, NO_ROWS, NO_ROWS))
             log.erased, log.sums = True, NO_ROWS
 
-    def _tenant_of(self, log_id: UUID) -> str:
-        return self._logs[log_id].tenant if log_id in self._logs else self._locked[log_id]
-
-    def _open(self, log_id: UUID, tenant: str) -> Program[None]:
+    def _open(self, log_id: UUID) -> Program[None]:
         """Lock the head of a log, and hold it to its signature."""
         if log_id in self._logs:
             return
         rows = yield read_signed_head(self._dialect, locks=True), {"k_log_id": log_id}
         if not rows:
-            self._logs[log_id] = _Log(tenant, None, NO_ROWS, NO_ROWS)
+            self._logs[log_id] = _Log(None, NO_ROWS, NO_ROWS)
             return
         head = rows[0]
         with errors_about(f"thread {head.thread_id!r}"):
             sums = self._keys.check_head(head.signature, head_content(head))
-        self._logs[log_id] = _Log(tenant, head, sums, sums)
+        self._logs[log_id] = _Log(head, sums, sums)
 
     def _read_known(self, log_id: UUID, log: _Log) -> Program[None]:
         """Read the signatures of all rows of a log, and hold them to its sums.

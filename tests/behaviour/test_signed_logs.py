@@ -21,7 +21,7 @@ from memalchemy import Checkpointer, Corrupt, Database, KeyMissing, ThreadLog
 from memalchemy.codec.keys import generate_key
 from memalchemy.errors import NotSigned
 from memalchemy.keys import log_key
-from memalchemy.maintenance.sign import sign
+from memalchemy.signing import sign
 from memalchemy.verify import verify
 
 pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]

@@ -21,6 +21,7 @@ import memalchemy.rotation
 import memalchemy.search.indexes
 import memalchemy.search.text
 import memalchemy.search.vectors
+import memalchemy.signing
 import memalchemy.space
 import memalchemy.store
 import memalchemy.threads

@@ -16,12 +16,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import orjson
+from ormsgpack import (
+    OPT_DATETIME_AS_TIMESTAMP_EXT,
+    OPT_PASSTHROUGH_UUID,
+    OPT_SORT_KEYS,
+    packb,
+)
 
 from memalchemy.codec.keys import read_secret
 from memalchemy.errors import Corrupt, KeyMissing, NotSigned
@@ -32,6 +37,7 @@ _PREFIX = len(_VERSION) + _ID
 _ROW_LENGTHS = {_PREFIX + _HASH, _PREFIX + 2 * _HASH}
 _POSITION = 8
 _LARGE = 16_384
+_OPTIONS = OPT_DATETIME_AS_TIMESTAMP_EXT | OPT_PASSTHROUGH_UUID | OPT_SORT_KEYS
 _HEAD_LENGTH = _PREFIX + _NONCE + _POSITION + 3 * _HASH
 _MODULUS = 1 << 8 * _HASH
 
@@ -123,8 +129,7 @@ class SigningKeys:
         """Return the signature of a row.
 
         Args:
-            content: the kind of the row, its place, and all that a load reads of it; as fields, or
-                as bytes that no fields give.
+            content: the kind of the row, its place, and all that a load reads of it.
             words: the place once more, and what only a search reads; ``None`` for a row that has no
                 such columns.
         """
@@ -267,91 +272,60 @@ def _to_sums(both: bytes) -> Sums:
 
 
 def _hash(key: bytes, fields: Sequence[Any]) -> bytes:
-    if type(fields) is bytes:
-        return blake2b(fields, digest_size=_HASH, key=key).digest()
-    made = blake2b(digest_size=_HASH, key=key)
-    for piece in _pieces(fields):
-        made.update(piece)
-    return made.digest()
+    return blake2b(encode_fields(fields), digest_size=_HASH, key=key).digest()
 
 
-def encode_fields(fields: Iterable[Any]) -> bytes:
+def encode_fields(fields: Sequence[Any]) -> bytes:
     """Return values of columns as bytes; different values give different bytes.
 
-    Equal values give equal bytes, in whatever form a database returns them: times in any zone, and
-    numbers of JSON that are whole.
+    Equal values give equal bytes, in whatever form a database returns them: times in any zone,
+    numbers of JSON that are whole, bytes and UUIDs of a driver's own types. Of a large payload, the
+    last field, it is a hash.
 
     Raises:
         Corrupt: a column has a value of a type that no such column has.
     """
-    return b"".join(_pieces(fields))
+    last = fields[-1]
+    if isinstance(last, bytes) and len(last) >= _LARGE:
+        fields = (*fields[:-1], len(last), blake2b(last).digest())
+    try:
+        return packb(fields, _plain, option=_OPTIONS)
+    except (TypeError, ValueError):  # text that is not Unicode, integers of over 64 bits
+        return packb(_spelt_out(fields), _plain, option=_OPTIONS)
 
 
-def _pieces(fields: Iterable[Any]) -> list[bytes]:
-    """Return the bytes of `encode_fields` in pieces, of which a large one is not copied."""
-    pieces: list[bytes] = []
-    small = bytearray()
-    for value in fields:
-        if value is None:
-            small += b"n"
-            continue
-        encode = _ENCODERS.get(type(value)) or _encoder_of_subclass(value)
-        tag, raw = encode(value)
-        small += b"%c%d:" % (tag, len(raw))
-        if len(raw) < _LARGE:
-            small += raw
-            continue
-        pieces += [bytes(small), raw]
-        small.clear()
-    pieces.append(bytes(small))
-    return pieces
-
-
-def _encode_text(value: str) -> tuple[bytes, bytes]:
-    return b"s", value.encode("utf-8", "surrogatepass")
-
-
-def _encode_time(value: datetime) -> tuple[bytes, bytes]:
-    return b"t", value.astimezone(UTC).isoformat().encode()
-
-
-def _encode_json(value: Any) -> tuple[bytes, bytes]:
-    return b"j", orjson.dumps(_with_whole_numbers(value), option=orjson.OPT_SORT_KEYS)
-
-
-def _with_whole_numbers(value: Any) -> Any:
-    """Return JSON in which a float that is a whole number is that number as text.
-
-    A database may return it as an int; and integers may have more than 64 bits.
-    """
+def json_field(value: Any) -> Any:
+    """Return JSON in which whole numbers are of one type: a database may return 1.0 as 1."""
     if isinstance(value, dict):
-        return {key: _with_whole_numbers(one) for key, one in value.items()}
+        return {key: json_field(one) for key, one in value.items()} if value else value
     if isinstance(value, list | tuple):
-        return [_with_whole_numbers(one) for one in value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return {"": value} if isinstance(value, str) else value
-    if isinstance(value, float) and not value.is_integer():
+        return [json_field(one) for one in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a driver's own type, or a UUID, as one that can be packed."""
+    if isinstance(value, UUID):
+        return value.bytes
+    if isinstance(value, memoryview | bytearray | bytes):
+        return bytes(value)
+    raise TypeError(f"a column of a signed row has a value of type {type(value).__name__}")
+
+
+def _spelt_out(value: Any) -> Any:
+    """Return a value with texts and integers as bytes, which any of them can be."""
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return b"i" + str(value).encode()
+    if isinstance(value, dict):
+        return [[_spelt_out(key), _spelt_out(one)] for key, one in sorted(value.items())]
+    if isinstance(value, list | tuple):
+        return [_spelt_out(one) for one in value]
+    if value is None or isinstance(value, bool | float | bytes | memoryview | datetime | UUID):
         return value
-    return str(int(value))
-
-
-_ENCODERS: dict[type, Any] = {
-    str: _encode_text,
-    int: lambda value: (b"i", b"%d" % value),
-    bytes: lambda value: (b"b", value),
-    datetime: _encode_time,
-    UUID: lambda value: (b"u", value.bytes),
-    dict: _encode_json,
-}
-
-
-def _encoder_of_subclass(value: Any) -> Any:
-    """Return the encoder of a driver's own type, such as asyncpg's UUID or a memoryview."""
-    if isinstance(value, memoryview | bytearray):
-        return lambda one: (b"b", bytes(one))
-    for kind, encode in _ENCODERS.items():
-        if isinstance(value, kind) and not isinstance(value, bool):
-            return encode
     raise Corrupt(f"a column of a signed row has a value of type {type(value).__name__}")
 
 

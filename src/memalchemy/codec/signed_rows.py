@@ -7,18 +7,16 @@ the ``epoch`` that caches go by, and the thread that a log was forked from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from memalchemy.codec.places import Place, row_place
-from memalchemy.codec.signatures import encode_fields
+from memalchemy.codec.signatures import json_field
 
 HEAD = (
     *("log_id", "tenant", "thread_id", "namespace", "next_seq", "version", "last_ordinal"),
-    *("head_id", "previous_id", "meta", "created_at", "updated_at", "expires_at", "deleted_at"),
+    *("head_id", "previous_id", "created_at", "updated_at", "expires_at", "deleted_at", "meta"),
 )
 """The columns of ``threads`` that are signed."""
 
@@ -49,13 +47,10 @@ ITEM_WORDS = ("search_text", "field_terms")
 VECTOR = ("field", "model", "part", "dimensions")
 """The columns of ``embeddings`` that are signed, beside the item's key and the vector."""
 
-_LARGE = 64 * 1024
-"""Bytes from which a value is hashed where it is, and not copied. It never changes."""
-
 
 def head_content(row: Any) -> Sequence[Any]:
     """Return what is signed of a row of ``threads``."""
-    return ["head", *[getattr(row, name) for name in HEAD]]
+    return ["head", *[getattr(row, name) for name in HEAD[:-1]], json_field(row.meta)]
 
 
 def checkpoint_content(
@@ -75,7 +70,7 @@ def checkpoint_content(
     """Return what is signed of a row of ``checkpoints``."""
     place = "checkpoint", log_id, tenant, seq
     lineage = checkpoint_id, parent_id, ordinal, rests_on, run_id
-    return (*place, *lineage, meta, occurred_at, created_at)
+    return (*place, *lineage, json_field(meta), occurred_at, created_at)
 
 
 def delta_content(
@@ -132,18 +127,9 @@ def item_content(
     lifetime: int | None,
 ) -> Sequence[Any]:
     """Return what is signed of a row of ``store_items``; *namespace* is as stored."""
-    if not (getattr(created_at, "tzinfo", None) is getattr(updated_at, "tzinfo", None) is UTC):
-        created_at, updated_at = _utc(created_at), _utc(updated_at)
-    if expires_at is not None:
-        expires_at = _utc(expires_at)
     place = "item", tenant, namespace, key, version
     times = created_at, updated_at, expires_at, lifetime
-    # Texts alone have one form in JSON. Of numbers a database may change the form.
-    if type(meta) is dict and all(type(one) is str for one in meta.values()):
-        packed = _packed(*place, codec, *times, meta)
-    else:
-        packed = _packed(*place, codec, *times, 0) + encode_fields((meta,))
-    return packed + value if len(value) < _LARGE else (packed, value)
+    return (*place, json_field(meta), *times, codec, value)
 
 
 def item_content_of(row: Any, tenant: str) -> Sequence[Any]:
@@ -174,16 +160,18 @@ def vector_content(
     part: int,
     dimensions: int,
     vector: bytes,
-) -> bytes:
+) -> Sequence[Any]:
     """Return what is signed of a row of ``embeddings``: the *vector* as float32, little-endian.
 
     The *version* is that of the item: an older vector is not valid beside a newer value.
     """
     place = "vector", tenant, namespace, key, version
-    return _packed(*place, field, model, part, dimensions) + vector
+    return (*place, field, model, part, dimensions, vector)
 
 
-def vector_content_of(row: Any, tenant: str, vector: bytes, *, version: int | None = None) -> bytes:
+def vector_content_of(
+    row: Any, tenant: str, vector: bytes, *, version: int | None = None
+) -> Sequence[Any]:
     """Return what is signed of a row of ``embeddings``, read with the *version* of its item."""
     return vector_content(
         tenant,
@@ -196,20 +184,3 @@ def vector_content_of(row: Any, tenant: str, vector: bytes, *, version: int | No
         dimensions=row.dimensions,
         vector=vector,
     )
-
-
-def _packed(*fields: Any) -> bytes:
-    """Return small columns as bytes, whose end is known.
-
-    As many different values give different bytes. Those of JSON are no beginning of what
-    `encode_fields` returns, nor the other way round.
-    """
-    try:
-        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # a key may have surrogates; anything else is no value of such a column
-        return encode_fields(fields)
-
-
-def _utc(moment: Any) -> Any:
-    is_other = isinstance(moment, datetime) and moment.tzinfo is not UTC
-    return moment.astimezone(UTC) if is_other else moment

@@ -83,7 +83,8 @@ class ItemSigner:
         if work.table == "embeddings":
             return
         if "i_signature" in work.binds:
-            for namespace, key, version in answer:
+            rows: Iterable[Any] = answer
+            for namespace, key, version in rows:
                 self._put[binds["k_tenant"], namespace, key] = int(version)
         elif _binds_item(work):
             # An insert on its own, where the database has no upsert, returns nothing.

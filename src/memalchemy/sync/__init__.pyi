@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from memalchemy.checkpoints.checkpointer import CheckpointerOptions
 from memalchemy.checkpoints.retention import ProgressCallback
 from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.signatures import SigningKeys
 from memalchemy.collections.key_value import AgentMemory, KeyValueEntry
 from memalchemy.collections.vector_store import MemoryResult
 from memalchemy.context.manager import ConversationManager
@@ -143,6 +144,11 @@ class Database:
         readable: what else is stored unencrypted beside them, because the database searches in it:
             ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
         allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
+        signing_keys: a key of the same form, or several: rows are signed with the first and held to
+            the signature of any when they are read. See the page on signatures. A tenant that is
+            signed is not written without one of its keys: `KeyMissing`.
+        allow_unsigned: with *signing_keys*, read and change what is not signed, too, instead of
+            refusing it.
         engine_options: passed to SQLAlchemy's `create_async_engine`. An engine of the host's takes
             neither these nor the timeouts. For an ``oracle://`` URL also ``config_dir`` (the
             directory of tnsnames.ora), ``wallet_location``, ``wallet_password``,
@@ -182,6 +188,8 @@ class Database:
         keys: str | bytes | Iterable[str | bytes] | None = None,
         readable: Iterable[str] = (),
         allow_plaintext: bool = False,
+        signing_keys: str | bytes | Iterable[str | bytes] | None = None,
+        allow_unsigned: bool = False,
         **engine_options: Any,
     ) -> None: ...
     def __enter__(self) -> Self: ...
@@ -210,7 +218,7 @@ class Database:
 
     @property
     def binds_places(self) -> bool:
-        """True if payloads are bound to their place, which is then allotted before they are sent.
+        """True if rows are bound to their place, which is then allotted before they are sent.
 
         A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
         ``k_namespace, k_key`` and ``p_version``. See `memalchemy.database.sealing`.
@@ -297,7 +305,10 @@ class Database:
 
     @property
     def keyring(self) -> Keyring:
-        """Keys that encrypt and decrypt payloads; without *keys* payloads stay as they are."""
+        """Keys that encrypt and decrypt payloads, with those that sign and check rows.
+
+        Without *keys* payloads stay as they are.
+        """
 
     def migrate(self, *, revision: str = "head") -> list[str]:
         """Bring the schema to *revision*, under a lock; return the revisions that were applied.
@@ -377,6 +388,10 @@ class Database:
     @property
     def schema(self) -> str | None:
         """The schema that holds the tables; ``None`` is the connection's default."""
+
+    @property
+    def signing(self) -> SigningKeys:
+        """Keys that sign and check rows; without *signing_keys* rows have no signature."""
 
     def snapshot(self) -> Any:
         """Open a view of one moment, that of its first read: ``with db.snapshot() as then``.

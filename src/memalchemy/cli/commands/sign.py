@@ -14,7 +14,7 @@ from memalchemy.cli.options import SIGNING_KEYS_VARIABLE, DryRunOption
 from memalchemy.cli.usage import UsageError, usage_errors
 
 if TYPE_CHECKING:
-    from memalchemy.maintenance.sign import SigningReport
+    from memalchemy.signing import SigningReport
 
 LISTED = 20
 """Rows that a message lists."""
@@ -49,7 +49,7 @@ async def sign(
     Agents may go on working if they have the key too, and allow unsigned rows until it is done.
     Ends with exit code 1 if unsigned rows are left, and 5 if something is not what was signed.
     """
-    from memalchemy.maintenance.sign import sign
+    from memalchemy.signing import sign
 
     async with ctx.database(read_only=dry_run) as db:
         if not db.signing.signs:

@@ -355,6 +355,7 @@ async def test_changed_bytes_are_corrupt(opened: Open) -> None:
     assert await Store(db).get(SPACE, "one") == VALUE
 
 
+@pytest.mark.own_signing_keys  # what it forges has no signature
 async def test_a_payload_opens_in_no_other_row(opened: Open) -> None:
     """Moved to another log, position, key, version, tenant or kind it is refused."""
     db = await opened()

@@ -61,6 +61,7 @@ async def check_contents(db: Database) -> None:
     assert await store.get(SPACE, "many 2") == VALUE | {"n": 2}
 
 
+@pytest.mark.own_signing_keys  # what it forges has no signature
 async def test_everything_is_read_with_the_new_key_alone_afterwards(opened: Open) -> None:
     await fill(await opened(keys=[OLD]))
     before = {row["key"]: row for row in await rows(await opened(keys=None), "store_items")}
@@ -266,7 +267,7 @@ async def test_what_is_written_between_reading_and_writing_a_row_stays(
     write = KeyRotation._write
     meanwhile: list[str] = []
 
-    async def late(rotation: KeyRotation, changes: Any) -> None:
+    async def late(rotation: KeyRotation, changes: Any) -> Any:
         if not meanwhile:
             meanwhile.append("states")
             await agent.delete("t", "c0")
@@ -274,7 +275,7 @@ async def test_what_is_written_between_reading_and_writing_a_row_stays(
         elif len(meanwhile) == 1:
             meanwhile.append("items")
             await store.put(SPACE, "k", "newer")
-        await write(rotation, changes)
+        return await write(rotation, changes)
 
     monkeypatch.setattr(KeyRotation, "_write", late)
     report = await rotate_keys(await opened(keys=[NEW, OLD]))
@@ -417,6 +418,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("all_tenants", [False, True])
+@pytest.mark.own_signing_keys  # what it forges has no signature
 async def test_what_is_not_encrypted_in_an_encrypted_tenant_is_left_and_named(
     opened: Open, forged: Database, all_tenants: bool
 ) -> None:
@@ -437,6 +439,7 @@ async def test_what_is_not_encrypted_in_an_encrypted_tenant_is_left_and_named(
         assert await Store(db).get(SPACE, "genuine") == 1
 
 
+@pytest.mark.own_signing_keys  # what it forges has no signature
 async def test_it_is_encrypted_where_that_is_asked_for_and_named_then(forged: Database) -> None:
     dry = await rotate_keys(forged, encrypt_plaintext=True, dry_run=True)
     assert ({str(row) for row in dry.adopted}, dry.refused) == (FORGED, ())
@@ -478,6 +481,7 @@ async def test_what_is_not_encrypted_is_held_to_its_checksum_first(
     assert (report.damaged, report.left, report.adopted) == (3, 3, ())
 
 
+@pytest.mark.own_signing_keys  # what it forges has no signature
 async def test_plaintext_that_comes_between_looking_and_reading_is_left_too(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from memalchemy import Database, Store
 from memalchemy.codec.encryption import generate_key
 from memalchemy.codec.payloads import encode_payload
 from memalchemy.errors import Corrupt, KeyMissing, NotSigned
+from memalchemy.rotation import rotate_keys
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.store.jsonl import export_items, import_items
 from memalchemy.transfer import copy
@@ -508,3 +509,26 @@ async def test_a_copy_has_the_signatures_and_takes_nothing_that_is_not_signed(
         with pytest.raises(Corrupt, match="forged"):
             await copy(store.db, target)
         assert await Store(target).get(NS, "forged") is None
+
+
+async def test_a_rotation_of_encryption_keys_signs_what_it_proved_and_leaves_the_rest(
+    database_url: str,
+) -> None:
+    old, new = generate_key(), generate_key()
+    readable = ("text", "fields", "vectors")
+    async with signed(database_url, "default", keys=[old], readable=readable, migrate="off") as db:
+        await db.migrate()
+        store = Store(db)
+        for key in ("edited", "beside"):
+            await store.put(NS, key, {"text": "parcel", "n": 9}, {"who": "ada"}, embedding=EAST)
+        await edit(store, setting(meta={"who": "eve"}))
+    async with signed(
+        database_url, "default", keys=[new, old], readable=readable, migrate="off"
+    ) as db:
+        report = await rotate_keys(db)
+        assert (report.rotated, report.left, report.damaged) == (1, 1, 1)
+        with pytest.raises(Corrupt):
+            await get(Store(db))
+    async with signed(database_url, "default", keys=[new], readable=readable, migrate="off") as db:
+        assert (await Store(db).get(NS, "beside"))["n"] == 9
+        assert [one.key for one in (await verify(db)).findings if one.code == "signature"] == []

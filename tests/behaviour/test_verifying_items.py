@@ -144,6 +144,7 @@ async def test_every_tenant_with_a_thread_or_an_item_is_read(alone: Database) ->
         ("version", {"version": 0}),
     ],
 )
+@pytest.mark.own_signing_keys  # what it forges has no signature
 async def test_a_damaged_item_is_named_by_namespace_and_key(
     code: str, values: dict[str, Any], alone: Database, store: Store
 ) -> None:
@@ -174,6 +175,7 @@ async def test_the_remedy_of_a_damaged_value_leaves_nothing_to_find(
 
 
 @pytest.mark.parametrize("column", ["search_text", "field_terms"])
+@pytest.mark.own_signing_keys  # what it forges has no signature
 async def test_words_that_are_not_the_items_own_are_found(
     column: str, alone: Database, store: Store
 ) -> None:
@@ -216,6 +218,7 @@ async def test_a_vector_that_no_search_can_use_is_found(
     assert said in only(report).sentence
 
 
+@pytest.mark.own_signing_keys  # what it forges has no signature
 async def test_vectors_without_an_item_and_a_counter_that_is_behind_are_found(
     alone: Database, store: Store
 ) -> None:

@@ -68,9 +68,7 @@ from memalchemy.search.scope import (
     is_listed,
     key_lists,
     of_item,
-    stored,
 )
-from memalchemy.search.signed_hits import check_items
 from memalchemy.statements import Program, after_key, program_of, statement
 
 __all__ = ["KeyUse", "PlainRow", "RotationReport", "rotate_keys"]
@@ -143,7 +141,7 @@ class RotationReport:
         vectors: the readable vectors that may not be: removed or, of a dry run, found.
         left: the rows and items that are not as they should be: their key is missing, they are
             damaged or refused, or others wrote them meanwhile.
-        damaged: those of *left* that do not match their checksums, or items their signatures.
+        damaged: those of *left* that do not match their checksums, or their signatures.
         adopted: rows that were encrypted or, of a dry run, would be, because of
             *encrypt_plaintext*.
         refused: rows that were left as they are.
@@ -231,14 +229,12 @@ class StoredRow(NamedTuple):
         key: the binds that identify it.
         sealed: its codec, checksum and payload.
         place: what its payload is bound to.
-        item: the whole row of an item, for its signature; ``None`` for a row of a log.
     """
 
     listed: Any
     key: dict[str, Any]
     sealed: StoredPayload
     place: Place
-    item: Any | None = None
 
 
 class Change(NamedTuple):
@@ -247,6 +243,7 @@ class Change(NamedTuple):
     Attributes:
         grows: the row was not encrypted, so the size of its checkpoint grows.
         was_plain: the same, for items too.
+        name: the table, and the values of the key.
     """
 
     statement: Executable
@@ -254,6 +251,7 @@ class Change(NamedTuple):
     listed: Any
     grows: bool
     was_plain: bool
+    name: tuple[Any, ...]
 
 
 class KeyRotation:
@@ -408,16 +406,16 @@ class KeyRotation:
                 size = sum(len(row.sealed.payload) for row in stored)
                 changes = await off_loop(size, partial(self._encrypt, table, stored))
                 await self._register({change.listed.tenant for change in changes})
-                await self._write(changes)
+                written = await self._write(changes)
                 _add_names(
                     self._adopted,
                     (
                         change.listed
-                        for change in changes
+                        for change in written
                         if change.was_plain and change.listed.tenant in self._registered_before
                     ),
                 )
-                self._rotated += len(changes)
+                self._rotated += len(written)
                 self._tell(len(batch))
 
     async def _read_rows(self, batch: Sequence[Any]) -> list[StoredRow]:
@@ -451,7 +449,7 @@ class KeyRotation:
                     key["p_version"] = row.version
                     name = row.namespace, row.key
                     place = item_place(tenant, *name, row.version)
-                    found[tenant, *name] = StoredRow(listed[name], key, sealed, place, row)
+                    found[tenant, *name] = StoredRow(listed[name], key, sealed, place)
         # Every process writes in one order: so two rotations do not deadlock.
         order = [(row.tenant, row.namespace, row.key) for row in batch]
         return [found[name] for name in order if name in found]
@@ -466,13 +464,11 @@ class KeyRotation:
                 _add_names(self._refused, [row.listed])
                 continue
             try:
-                if row.item is not None:
-                    tenant = row.listed.tenant
-                    check_items(tenant, [row.item], self.db.signing, words=True)
                 new = _under_first_key(self.db.keyring, row.sealed, row.place)
             except (Corrupt, KeyMissing):
                 self._damaged.add((table, *row.key.values()))
                 continue
+            name = table, *row.key.values()
             binds = row.key | {
                 "p_was_codec": row.sealed.codec,
                 "p_was_checksum": row.sealed.checksum,
@@ -483,7 +479,7 @@ class KeyRotation:
             }
             grows = was_plain and table == "deltas"
             statement = self._statement(table, row.listed)
-            changes.append(Change(statement, binds, row.listed, grows, was_plain))
+            changes.append(Change(statement, binds, row.listed, grows, was_plain, name))
         return changes
 
     def _statement(self, table: str, listed: Any) -> Executable:
@@ -495,8 +491,11 @@ class KeyRotation:
         fields = "dropped" if listed.has_fields and not keyring.is_readable("fields") else "kept"
         return reseal_item(d, words=words, fields=fields)
 
-    async def _write(self, changes: Sequence[Change]) -> None:
-        """Write rows anew in one transaction, those that are still what was read."""
+    async def _write(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """Write rows anew in one transaction, those that are still what was read.
+
+        Rows that their signatures do not prove are left. Returns the changes without those.
+        """
 
         def program() -> Program[None]:
             for (rewrite, grows), alike in groupby(
@@ -511,8 +510,16 @@ class KeyRotation:
                     if (yield rewrite, one).touched:
                         yield grow_size(self.db.dialect), one
 
-        if changes:
+        if not changes:
+            return changes
+        try:
             await self.db.run(program, WRITE_STORED, event=self.event)
+        except (Corrupt, KeyMissing):
+            if len(changes) == 1:
+                self._damaged.add(changes[0].name)
+                return []
+            return [one for change in changes for one in await self._write([change])]
+        return changes
 
     # --- The registry of keys ----------------------------------------------------------------
 
@@ -730,9 +737,10 @@ def read_payloads(dialect: Dialect) -> Executable:
 
 @statement()
 def read_values(dialect: Dialect) -> Executable:
-    """Select the items of a tenant that ``p_keys`` lists, whole, expired ones too."""
+    """Select the values of the items of a tenant that ``p_keys`` lists, expired ones too."""
+    columns = ("tenant", "namespace", "key", "version", "codec", "checksum", "value")
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return select(*stored(words=True)).where(tenant, is_listed(dialect, ITEMS))
+    return select(*(ITEMS.c[name] for name in columns)).where(tenant, is_listed(dialect, ITEMS))
 
 
 def _is_as_read(table: Table) -> list[ColumnElement[bool]]:

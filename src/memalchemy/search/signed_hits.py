@@ -6,14 +6,13 @@ returns is checked, each row by what it was found by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.codec.signed_rows import item_content_of, vector_content_of
 from memalchemy.column_types import stored_vector_bytes
-from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
+from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, about
 
 
 def check_items(
@@ -27,10 +26,12 @@ def check_items(
     if not signing.signs:
         return
     for row in rows:
-        with errors_about_item(row):
+        try:
             signing.check(row.signature, item_content_of(row, tenant))
             if words:
                 signing.check_words(row.signature, (row.search_text, row.field_terms))
+        except (Corrupt, KeyMissing) as error:
+            raise about_item(error, row) from error
 
 
 def check_vectors(tenant: str, rows: Iterable[Any], signing: SigningKeys) -> None:
@@ -42,15 +43,13 @@ def check_vectors(tenant: str, rows: Iterable[Any], signing: SigningKeys) -> Non
     if not signing.signs:
         return
     for row in rows:
-        with errors_about_item(row, "a vector of the item"):
+        try:
             vector = stored_vector_bytes(row.vector)
             signing.check(row.vector_signature, vector_content_of(row, tenant, vector))
+        except (Corrupt, KeyMissing) as error:
+            raise about_item(error, row, "a vector of the item") from error
 
 
-@contextmanager
-def errors_about_item(row: Any, what: str = "the item") -> Iterator[None]:
-    """Name the item of a row in errors."""
-    try:
-        yield
-    except (Corrupt, KeyMissing, NotEncrypted) as error:
-        raise about(error, f"{what} {row.key!r} in {row.namespace}") from error
+def about_item(error: MemalchemyError, row: Any, what: str = "the item") -> MemalchemyError:
+    """Return *error* so that it names the item of a row."""
+    return about(error, f"{what} {row.key!r} in {row.namespace}")

@@ -23,7 +23,7 @@ from memalchemy.codec.payloads import decode_payload, decode_payloads
 from memalchemy.codec.places import item_place
 from memalchemy.contracts import StoreItem
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt
+from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
 from memalchemy.keys import decode_namespace
 from memalchemy.search.scope import (
     EMBEDDINGS,
@@ -35,7 +35,7 @@ from memalchemy.search.scope import (
     same_item,
     stored,
 )
-from memalchemy.search.signed_hits import check_items, errors_about_item
+from memalchemy.search.signed_hits import about_item, check_items
 from memalchemy.statements import statement
 
 ORDERS = ("newest", "key")
@@ -94,9 +94,11 @@ def decrypt_row(tenant: str, row: Any, keyring: Keyring, *, words: bool = False)
 
 
 def _decrypt(tenant: str, row: Any, keyring: Keyring) -> StoredPayload:
-    with errors_about_item(row):
+    try:
         place = item_place(tenant, row.namespace, row.key, row.version)
         return keyring.decrypt(row.codec, row.checksum, bytes(row.value), place)
+    except (Corrupt, KeyMissing, NotEncrypted) as error:
+        raise about_item(error, row) from error
 
 
 def decode_item(row: Any, payload: StoredPayload) -> StoreItem:
@@ -105,8 +107,10 @@ def decode_item(row: Any, payload: StoredPayload) -> StoreItem:
 
 
 def _decode(row: Any, payload: StoredPayload) -> Any:
-    with errors_about_item(row):
+    try:
         return decode_payload(payload.payload, payload.checksum, payload.codec)
+    except Corrupt as error:
+        raise about_item(error, row) from error
 
 
 @statement()

@@ -28,6 +28,7 @@ PACKAGES = (
     "memalchemy.http",
     "memalchemy.inspection",
     "memalchemy.memory",
+    "memalchemy.migrate",
     "memalchemy.sync",
 )
 ADAPTERS = [one.name for one in pkgutil.iter_modules(integrations.__path__) if one.name[0] != "_"]

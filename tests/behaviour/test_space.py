@@ -358,9 +358,7 @@ async def test_tables_in_a_schema_of_their_own_are_found_there(
     assert all("Mem ory" in line for one in done.advice for line in one.commands)
 
 
-async def test_through_a_pooler_nothing_is_vacuumed(
-    bouncer: Postgres, postgres: Postgres
-) -> None:
+async def test_through_a_pooler_nothing_is_vacuumed(bouncer: Postgres, postgres: Postgres) -> None:
     name = postgres.create_database()
     try:
         async with Database(postgres.url(name), migrate="off") as owner:

@@ -32,8 +32,8 @@ from memalchemy.schema import Base
 if TYPE_CHECKING:
     from alembic.runtime.migration import MigrationContext
 
-# Below "alembic", which a host's alembic.ini configures: reading it disables loggers that it does not
-# name, and those of memalchemy with them.
+# Below "alembic", which a host's alembic.ini configures: reading it disables loggers that it does
+# not name, and those of memalchemy with them.
 _log = logging.getLogger("alembic.memalchemy")
 
 # SQLite's text indexes bring tables of their own, and Oracle's too (DR$…).

@@ -78,9 +78,30 @@ def can_be_pasted(block: str) -> bool:
     return not lines
 
 
-@pytest.mark.parametrize("page", TUTORIAL, ids=name_of)
-def test_the_blocks_of_the_tutorial_can_be_pasted(page: Path) -> None:
+def awaits(block: str) -> bool:
+    """Whether a block has an `await` outside any function."""
+    try:
+        compile(block, "block", "exec", dont_inherit=True)
+    except SyntaxError:
+        return True
+    return False
+
+
+AWAITING = [
+    page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if any(map(awaits, BLOCK.findall(page.read_text())))
+]
+
+
+@pytest.mark.parametrize("page", sorted({*TUTORIAL, *AWAITING}), ids=name_of)
+def test_the_blocks_of_a_page_can_be_pasted(page: Path) -> None:
     assert [one for one in BLOCK.findall(page.read_text()) if not can_be_pasted(one)] == []
+
+
+@pytest.mark.parametrize("page", AWAITING, ids=name_of)
+def test_a_page_with_await_says_where_its_blocks_run(page: Path) -> None:
+    assert "installation.md#run-the-examples" in page.read_text()
 
 
 def test_a_block_that_cannot_be_pasted_is_seen() -> None:

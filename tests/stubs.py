@@ -145,7 +145,7 @@ class Stub:
     def _import(self, name: str, home: str) -> None:
         if name in self.faces or name in self.module.__all__ or hasattr(builtins, name):
             return
-        if name in sync.__all__ and name not in sync._SHARED:
+        if name in sync.__all__ and getattr(sync, name) is not getattr(memalchemy, name, None):
             self.imports[sync.__name__].add(name)
             return
         if name in _ELSEWHERE:
@@ -169,11 +169,15 @@ class Stub:
             root = module.split(".")[0]
             group = 0 if root in sys.stdlib_module_names else 2 if root == "memalchemy" else 1
             plain = sorted((n for n in names if " as " not in n), key=_natural)
+            lines = [
+                (_isort(name)[0] > 0, f"from {module} import {name}")
+                for name in sorted(names, key=_isort)
+                if " as " in name
+            ]
+            groups[group] += [line for is_late, line in lines if not is_late]  # constants first
             if plain:
                 groups[group].append(_import_line(module, plain))
-            groups[group] += [
-                f"from {module} import {n}" for n in sorted(names, key=_isort) if " as " in n
-            ]
+            groups[group] += [line for is_late, line in lines if is_late]
         return "\n\n".join("\n".join(groups[g]) for g in sorted(groups)) + "\n"
 
 
@@ -190,8 +194,10 @@ def _home(name: str) -> str:
         if isinstance(node, ast.ImportFrom) and name in {a.name for a in node.names}:
             assert node.module is not None
             return node.module
-    assert name in memalchemy.__all__, f"memalchemy.sync does not import {name}"
-    return "memalchemy"
+    for package, names in sync._SHARED_LATER.items():
+        if name in names:
+            return f"memalchemy.{package}"
+    raise AssertionError(f"memalchemy.sync does not import {name}")
 
 
 def _docstring(text: str, indent: int) -> str:

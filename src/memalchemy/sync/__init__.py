@@ -12,8 +12,45 @@ adding a line here, `MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py`. Wh
 from importlib import import_module
 from typing import Any
 
-import memalchemy
 from memalchemy import checkpoints, database, store, threads
+from memalchemy.contracts import (
+    UNSET,
+    CheckpointInfo,
+    Diff,
+    Entry,
+    EntryHit,
+    LogInfo,
+    LogReading,
+    NewItem,
+    Retention,
+    SearchHit,
+    SearchHits,
+    SearchPlan,
+    SemanticSearchResult,
+    StoreCapabilities,
+    StoreItem,
+)
+from memalchemy.errors import (
+    AuthenticationFailed,
+    CapabilityMissing,
+    Conflict,
+    Corrupt,
+    DatabaseUnreachable,
+    DriverMissing,
+    EpisodeNotFoundError,
+    KeyMissing,
+    MemalchemyError,
+    NotEncrypted,
+    NotFound,
+    NotSerialisable,
+    ReadOnly,
+    SchemaOutdated,
+    SchemaTooNew,
+    StoreCapabilityError,
+    ThreadDeleted,
+    TooLarge,
+    UnknownURL,
+)
 from memalchemy.store import context
 from memalchemy.sync.face import Alone, Face, LazyIterator, Root, face
 from memalchemy.sync.host import HostConnection, Savepoint, Transaction
@@ -48,26 +85,27 @@ _LATER: tuple[dict[str, dict[str, type[Face]]], ...] = (
 another of its group, so all of a group are made with the first.
 """
 
-_ASYNCHRONOUS = {
-    "BaseMemoryManager",
-    "HTTPCheckpointer",
-    "get_checkpointer",
-    "list_checkpointers",
-    "register_checkpointer",
+_SHARED_LATER = {
+    "collections": ("MemoryResult",),
+    "memory": (
+        "Episode",
+        "Memory",
+        "MemoryFact",
+        "MemoryScope",
+        "MemoryType",
+        "RecallMode",
+        "remember",
+    ),
+    "row_decoding": ("decode",),
+    "tenants": ("tenant_scope",),
 }
-"""Names of `memalchemy` that are about coroutines, and have no form without ``await`` here."""
-
-_SHARED = (
-    set(memalchemy.__all__)
-    .difference(globals(), _ASYNCHRONOUS, {"__version__"})
-    .difference(*(faces for group in _LATER for faces in group.values()))
-)
-"""Names that are those of `memalchemy`: errors, records, enums and functions of plain values."""
+"""Names that are those of `memalchemy`, as the errors and records above are, by their modules."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SHARED:
-        return getattr(memalchemy, name)
+    for package, names in _SHARED_LATER.items():
+        if name in names:
+            return getattr(import_module(f"memalchemy.{package}"), name)
     for group in _LATER:
         if not any(name in faces for faces in group.values()):
             continue
@@ -79,28 +117,71 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "UNSET",
+    "AuthenticationFailed",
+    "CapabilityMissing",
+    "CheckpointInfo",
     "Checkpointer",
+    "Conflict",
     "Conversation",
     "ConversationStore",
     "ConversationView",
+    "Corrupt",
     "Database",
+    "DatabaseUnreachable",
+    "Diff",
+    "DriverMissing",
+    "Entry",
+    "EntryHit",
+    "Episode",
+    "EpisodeNotFoundError",
     "EpisodeStore",
     "EpisodicMemory",
     "HostConnection",
     "Inspector",
+    "KeyMissing",
     "KeyValue",
     "LLMMemoryManager",
     "LazyIterator",
+    "LogInfo",
+    "LogReading",
+    "MemalchemyError",
+    "Memory",
+    "MemoryFact",
+    "MemoryResult",
+    "MemoryScope",
+    "MemoryType",
     "NamespacedStore",
+    "NewItem",
     "NoopMemoryManager",
+    "NotEncrypted",
+    "NotFound",
+    "NotSerialisable",
+    "ReadOnly",
+    "RecallMode",
     "RetainedCheckpointer",
+    "Retention",
     "Savepoint",
+    "SchemaOutdated",
+    "SchemaTooNew",
+    "SearchHit",
+    "SearchHits",
+    "SearchPlan",
+    "SemanticSearchResult",
     "Store",
+    "StoreCapabilities",
+    "StoreCapabilityError",
     "StoreContext",
+    "StoreItem",
+    "ThreadDeleted",
     "ThreadLog",
+    "TooLarge",
     "ToolOutputs",
     "Transaction",
+    "UnknownURL",
     "UserMemoryStore",
     "VectorStore",
-    *sorted(_SHARED),
+    "decode",
+    "remember",
+    "tenant_scope",
 ]

@@ -10,55 +10,13 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from memalchemy import UNSET as UNSET
-from memalchemy import AuthenticationFailed as AuthenticationFailed
-from memalchemy import CapabilityMissing as CapabilityMissing
-from memalchemy import CheckpointInfo as CheckpointInfo
-from memalchemy import Conflict as Conflict
-from memalchemy import Corrupt as Corrupt
-from memalchemy import DatabaseUnreachable as DatabaseUnreachable
-from memalchemy import Diff as Diff
-from memalchemy import DriverMissing as DriverMissing
-from memalchemy import Entry as Entry
-from memalchemy import EntryHit as EntryHit
-from memalchemy import Episode as Episode
-from memalchemy import EpisodeNotFoundError as EpisodeNotFoundError
-from memalchemy import KeyMissing as KeyMissing
-from memalchemy import LogInfo as LogInfo
-from memalchemy import LogReading as LogReading
-from memalchemy import MemalchemyError as MemalchemyError
-from memalchemy import Memory as Memory
-from memalchemy import MemoryFact as MemoryFact
-from memalchemy import MemoryResult as MemoryResult
-from memalchemy import MemoryScope as MemoryScope
-from memalchemy import MemoryType as MemoryType
-from memalchemy import NewItem as NewItem
-from memalchemy import NotEncrypted as NotEncrypted
-from memalchemy import NotFound as NotFound
-from memalchemy import NotSerialisable as NotSerialisable
-from memalchemy import ReadOnly as ReadOnly
-from memalchemy import RecallMode as RecallMode
-from memalchemy import Retention as Retention
-from memalchemy import SchemaOutdated as SchemaOutdated
-from memalchemy import SchemaTooNew as SchemaTooNew
-from memalchemy import SearchHit as SearchHit
-from memalchemy import SearchHits as SearchHits
-from memalchemy import SearchPlan as SearchPlan
-from memalchemy import SemanticSearchResult as SemanticSearchResult
-from memalchemy import StoreCapabilities as StoreCapabilities
-from memalchemy import StoreCapabilityError as StoreCapabilityError
-from memalchemy import StoreItem as StoreItem
-from memalchemy import ThreadDeleted as ThreadDeleted
-from memalchemy import TooLarge as TooLarge
-from memalchemy import UnknownURL as UnknownURL
-from memalchemy import decode as decode
-from memalchemy import remember as remember
-from memalchemy import tenant_scope as tenant_scope
 from memalchemy.checkpoints.checkpointer import CheckpointerOptions
 from memalchemy.checkpoints.retention import ProgressCallback
 from memalchemy.codec.encryption import Keyring
+from memalchemy.collections import MemoryResult as MemoryResult
 from memalchemy.collections.key_value import AgentMemory, KeyValueEntry
 from memalchemy.context.manager import ConversationManager
+from memalchemy.contracts import UNSET as UNSET
 from memalchemy.contracts import (
     CheckpointerCapabilities,
     CheckpointHit,
@@ -80,6 +38,20 @@ from memalchemy.contracts import (
     StorageStats,
     Unset,
 )
+from memalchemy.contracts import CheckpointInfo as CheckpointInfo
+from memalchemy.contracts import Diff as Diff
+from memalchemy.contracts import Entry as Entry
+from memalchemy.contracts import EntryHit as EntryHit
+from memalchemy.contracts import LogInfo as LogInfo
+from memalchemy.contracts import LogReading as LogReading
+from memalchemy.contracts import NewItem as NewItem
+from memalchemy.contracts import Retention as Retention
+from memalchemy.contracts import SearchHit as SearchHit
+from memalchemy.contracts import SearchHits as SearchHits
+from memalchemy.contracts import SearchPlan as SearchPlan
+from memalchemy.contracts import SemanticSearchResult as SemanticSearchResult
+from memalchemy.contracts import StoreCapabilities as StoreCapabilities
+from memalchemy.contracts import StoreItem as StoreItem
 from memalchemy.conversations.conversation_store import Ids, Messages
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.database.database import T, U
@@ -88,14 +60,41 @@ from memalchemy.database.intent import Intent
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.tenant_wall import TenantWall
 from memalchemy.dialects import Dialect
+from memalchemy.errors import AuthenticationFailed as AuthenticationFailed
+from memalchemy.errors import CapabilityMissing as CapabilityMissing
+from memalchemy.errors import Conflict as Conflict
+from memalchemy.errors import Corrupt as Corrupt
+from memalchemy.errors import DatabaseUnreachable as DatabaseUnreachable
+from memalchemy.errors import DriverMissing as DriverMissing
+from memalchemy.errors import EpisodeNotFoundError as EpisodeNotFoundError
+from memalchemy.errors import KeyMissing as KeyMissing
+from memalchemy.errors import MemalchemyError as MemalchemyError
+from memalchemy.errors import NotEncrypted as NotEncrypted
+from memalchemy.errors import NotFound as NotFound
+from memalchemy.errors import NotSerialisable as NotSerialisable
+from memalchemy.errors import ReadOnly as ReadOnly
+from memalchemy.errors import SchemaOutdated as SchemaOutdated
+from memalchemy.errors import SchemaTooNew as SchemaTooNew
+from memalchemy.errors import StoreCapabilityError as StoreCapabilityError
+from memalchemy.errors import ThreadDeleted as ThreadDeleted
+from memalchemy.errors import TooLarge as TooLarge
+from memalchemy.errors import UnknownURL as UnknownURL
 from memalchemy.events import Event
 from memalchemy.inspection._records import Record
 from memalchemy.log import Head
+from memalchemy.memory import Episode as Episode
+from memalchemy.memory import Memory as Memory
+from memalchemy.memory import MemoryFact as MemoryFact
+from memalchemy.memory import MemoryScope as MemoryScope
+from memalchemy.memory import MemoryType as MemoryType
+from memalchemy.memory import RecallMode as RecallMode
+from memalchemy.memory import remember as remember
 from memalchemy.memory._fact_extraction import Extract
 from memalchemy.memory._scopes import NamespaceResolver
 from memalchemy.memory.episodes import BaseEpisodeStore, MetadataFunction
 from memalchemy.memory.manager import ExtractFn, ExtractMode
 from memalchemy.memory.user_memory import Facts, InjectedMessages
+from memalchemy.row_decoding import decode as decode
 from memalchemy.search.vectors import Metric
 from memalchemy.state import Message
 from memalchemy.statements import Program
@@ -108,6 +107,7 @@ from memalchemy.sync.face import LazyIterator as LazyIterator
 from memalchemy.sync.host import HostConnection as HostConnection
 from memalchemy.sync.host import Savepoint as Savepoint
 from memalchemy.sync.host import Transaction as Transaction
+from memalchemy.tenants import tenant_scope as tenant_scope
 from memalchemy.threads.thread_log import Made
 
 __all__ = [

@@ -40,7 +40,13 @@ YOURS = {"POSTGRES_URL", "ORACLE_URL"} & {*os.environ}
 WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
 # The driver's type checks are asked through private names of this version.
 ORACLE_DRIVER = "oracledb==26.1.0"
-EXAMPLES = ("langgraph==1.2.22", "fastapi==0.165.0", "nbclient==0.11.0", "ipykernel==7.4.0")
+EXAMPLES = (
+    "langgraph==1.2.22",
+    "fastapi==0.165.0",
+    "httpx2==2.16.2",  # the test client warns of the first httpx
+    "nbclient==0.11.0",
+    "ipykernel==7.4.0",
+)
 NO_FRAMEWORKS = "--ignore=tests/integrations"
 CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
@@ -152,7 +158,8 @@ def examples(session: nox.Session) -> None:
     session.run("python", "run_notebook.py", "tour.ipynb")
     session.chdir("fastapi_service")
     url = f"sqlite+aiosqlite:///{session.create_tmp()}/service-{time.time_ns()}.db"
-    for command in ("-m alembic upgrade heads", "-m alembic check", "try_service.py"):
+    chains = ("upgrade heads --sql", "upgrade heads", "check")
+    for command in (*(f"-m alembic {chain}" for chain in chains), "try_service.py"):
         session.run("python", "-W", "error", *command.split(), env={"DATABASE_URL": url})
 
 

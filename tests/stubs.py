@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, get_overloads
 
+import memalchemy
 from memalchemy import sync
 from memalchemy.sync.face import Face, Root, plain_type
 
@@ -42,7 +43,7 @@ class Stub:
         for name in self.module.__all__:
             if name not in self.faces:
                 self.imports[_home(name)].add(f"{name} as {name}")
-        exported = "".join(f'    "{name}",\n' for name in self.module.__all__)
+        exported = "".join(f'    "{name}",\n' for name in sorted(self.module.__all__, key=_isort))
         return "\n".join([HEAD, self._imports(), f"__all__ = [\n{exported}]\n", *classes])
 
     def _class(self, name: str, face: Any) -> str:
@@ -144,7 +145,7 @@ class Stub:
     def _import(self, name: str, home: str) -> None:
         if name in self.faces or name in self.module.__all__ or hasattr(builtins, name):
             return
-        if name in sync.__all__:
+        if name in sync.__all__ and getattr(sync, name) is not getattr(memalchemy, name, None):
             self.imports[sync.__name__].add(name)
             return
         if name in _ELSEWHERE:
@@ -168,9 +169,15 @@ class Stub:
             root = module.split(".")[0]
             group = 0 if root in sys.stdlib_module_names else 2 if root == "memalchemy" else 1
             plain = sorted((n for n in names if " as " not in n), key=_natural)
+            lines = [
+                (_isort(name)[0] > 0, f"from {module} import {name}")
+                for name in sorted(names, key=_isort)
+                if " as " in name
+            ]
+            groups[group] += [line for is_late, line in lines if not is_late]  # constants first
             if plain:
                 groups[group].append(_import_line(module, plain))
-            groups[group] += [f"from {module} import {n}" for n in sorted(names) if " as " in n]
+            groups[group] += [line for is_late, line in lines if is_late]
         return "\n\n".join("\n".join(groups[g]) for g in sorted(groups)) + "\n"
 
 
@@ -187,6 +194,9 @@ def _home(name: str) -> str:
         if isinstance(node, ast.ImportFrom) and name in {a.name for a in node.names}:
             assert node.module is not None
             return node.module
+    for package, names in sync._SHARED_LATER.items():
+        if name in names:
+            return f"memalchemy.{package}"
     raise AssertionError(f"memalchemy.sync does not import {name}")
 
 
@@ -211,7 +221,12 @@ def _is_property(value: Any) -> bool:
 
 
 def _natural(name: str) -> tuple[int, str]:
-    return (0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2, name.lower())
+    return _isort(name)[0], name.lower()
+
+
+def _isort(name: str) -> tuple[int, str]:
+    first = name.split(" ")[0]  # of "name as name"
+    return (0 if first.isupper() and len(first) > 1 else 1 if name[0].isupper() else 2, name)
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -58,7 +58,7 @@ app = FastAPI(lifespan=lifespan)
 
 
 async def transaction(request: Request) -> AsyncIterator[AsyncSession]:
-    """Open a session whose transaction is the request's."""
+    """Open a session whose transaction is the request's, and commit it when the request is done."""
     async with request.app.state.sessions() as session, session.begin():
         yield session
 
@@ -67,7 +67,9 @@ def checkpointer(request: Request) -> Checkpointer:
     return request.app.state.checkpointer
 
 
-Session = Annotated[AsyncSession, Depends(transaction)]
+# With scope="function", which FastAPI has since 0.121, the commit comes before the answer is sent.
+# Without it a client reads 201, and then the commit may fail.
+Session = Annotated[AsyncSession, Depends(transaction, scope="function")]
 Threads = Annotated[Checkpointer, Depends(checkpointer)]
 
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from app import app
 from fastapi.testclient import TestClient
+from sqlalchemy import event
+from sqlalchemy.orm import Session
 
 
 def main() -> None:
-    with TestClient(app) as client:
+    # As a server does: an exception of the service is an answer with status 500.
+    with TestClient(app, raise_server_exceptions=False) as client:
         opened = client.post(
             "/tickets", json={"customer": "Ada", "subject": "My gift card does not arrive."}
         ).json()
@@ -23,6 +26,12 @@ def main() -> None:
         refused = client.post("/tickets", json={"customer": "Bob", "subject": "Please refuse me."})
         print("Refused:", refused.status_code)
 
+        event.listen(Session, "before_commit", fail)
+        lost = client.post("/tickets", json={"customer": "Eve", "subject": "The commit fails."})
+        event.remove(Session, "before_commit", fail)
+        print("Not committed:", lost.status_code)
+        assert lost.status_code == 500, "a ticket was acknowledged and is not stored"
+
         tickets = client.get("/tickets").json()
         print("Tickets:", tickets)
         assert [ticket["id"] for ticket in tickets] == [opened["id"]]
@@ -32,6 +41,10 @@ def main() -> None:
         assert hits[0]["thread_id"] == opened["thread_id"]
         assert client.get("/search", params={"words": "refuse"}).json() == []
         assert client.post("/tickets/77/messages", json={"text": "?"}).status_code == 404
+
+
+def fail(session: Session) -> None:
+    raise RuntimeError("The connection is lost before COMMIT.")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ class SchemaOutdated(MemalchemyError):
         state = f"{what} {found}{where}, this release needs {head}"
         run = f"memalchemy --db URL{option} upgrade"
         if read_only:
-            todo = f"{run}. It writes, and here the database was opened read-only"
+            todo = f"{run}, which writes to it"
         else:
             todo = (
                 f"{run} (in Python: await Database(…).migrate(), before `async with`; or, in "

@@ -19,7 +19,8 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import text
 
-from memalchemy import Conflict, MemalchemyError, events
+import memalchemy
+from memalchemy import Conflict, MemalchemyError, events, sync
 from memalchemy.checkpoints import checkpointer as checkpointer_module
 from memalchemy.schema import ThreadRow
 from memalchemy.sync import Checkpointer, Database
@@ -269,6 +270,38 @@ def test_an_iterator_left_midway_ends_the_asynchronous_one(counting: Any, how: s
     del numbers
 
     assert counting.ended.wait(A_WHILE)
+
+
+def test_an_index_is_refused_with_what_to_write(counting: Any) -> None:
+    with pytest.raises(TypeError, match=r"write list\(…\)\[…\]"):
+        counting.numbers()[1]
+
+
+def test_errors_records_and_enums_are_those_of_memalchemy() -> None:
+    lacking = object()
+    shared = {n for n in sync.__all__ if getattr(sync, n) is getattr(memalchemy, n, lacking)}
+
+    assert {"Conflict", "MemoryFact", "Episode", "Retention", "RecallMode", "remember"} <= shared
+    assert not any(name in shared for name in ("Database", "Conversation", "UserMemoryStore"))
+    # The rest is about coroutines.
+    assert {*memalchemy.__all__} - {*sync.__all__} == {
+        "BaseMemoryManager",
+        "HTTPCheckpointer",
+        "__version__",
+        "get_checkpointer",
+        "list_checkpointers",
+        "register_checkpointer",
+    }
+
+
+def test_an_inspector_searches_everything(db: Database) -> None:
+    Checkpointer(db).save({"text": "a flight to Lisbon"}, "t")
+    sync.Conversation(db, "t").add("Is Lisbon sunny?", "In May.")
+    sync.Store(db).put(("n",), "k", {"text": "Lisbon"})
+
+    found = sync.Inspector(db).search("lisbon")
+
+    assert sorted(hit["kind"] for hit in found["hits"]) == ["entry", "item", "step"]
 
 
 def test_an_error_comes_after_the_items_that_came_before_it(counting: Any) -> None:

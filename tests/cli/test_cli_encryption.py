@@ -55,6 +55,9 @@ def test_every_command_that_reads_payloads_takes_the_keys(
         assert answer.code == 4, command
         assert answer.err.startswith("error [MA-KEY-MISSING]: "), command
         assert KEY not in answer.err
+    checked = call("--db", keyed, "verify")
+    assert checked.code == 0
+    assert "in what was checked; the note says what was not" in checked.out
     file = tmp_path / "keys.txt"
     file.write_text(f"# ours\n\n{KEY}\n")
     for command in reading:

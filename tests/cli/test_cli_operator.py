@@ -60,6 +60,22 @@ def test_commands_work_through_pgbouncer(
     assert call("--db", url, "threads", "--json").json == []
 
 
+def test_vacuum_and_index_build_need_the_server_itself(
+    bouncer: Postgres, fresh: str, call: Call
+) -> None:
+    url = f"{bouncer.url(fresh)}?pgbouncer=true"
+    assert call("--db", url, "upgrade").code == 0
+    assert call("--db", url, "import", "-", stdin=lines(thread("old", 2))).code == 0
+
+    for command in (("vacuum", "--older-than-days", "0"), ("index", "build", "--dimensions", "3")):
+        refused = call("--db", url, *command)
+        assert refused.code == 4
+        assert "PgBouncer" in refused.err
+
+    assert len(call("--db", url, "threads", "--json").json) == 1
+    assert call("--db", url, "vacuum", "--older-than-days", "0", "--dry-run").code == 0
+
+
 @contextmanager
 def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
     """Start a server; whatever the test finds, it has ended afterwards."""

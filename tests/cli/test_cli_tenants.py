@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from commandline import Call
+from commandline import Call, lines, thread
 
 from memalchemy.dialects import DIALECTS
 from memalchemy.migrate import TABLES, VERSION_TABLE
@@ -61,6 +61,51 @@ def test_an_owner_builds_the_wall_and_takes_it_down(
 
     assert call("--db", owner, "tenants", "release").out == "the tenants are not walled\n"
     assert call("--db", app, "--tenant", "acme", "store", "get", "n", "k").code == 0
+
+
+ALL_TENANTS = (
+    ("prune", "--all", "--keep-last", "1", "--all-tenants"),
+    ("store", "sweep", "--all-tenants"),
+    ("vacuum", "--all-tenants"),
+)
+
+
+@pytest.mark.parametrize("command", ALL_TENANTS, ids=lambda command: command[0])
+def test_a_job_for_all_tenants_reaches_all_or_is_refused(
+    call: Call, postgres: Postgres, owned: str, command: tuple[str, ...]
+) -> None:
+    owner, app = (postgres.url(owned, user=role) for role in (OWNER, APP))
+    assert call("--db", owner, "tenants", "enforce", "--admin", APP).code == 0
+    for tenant in ("acme", "globex"):
+        steps = lines(thread("t", 4))
+        assert call("--db", app, "--tenant", tenant, "import", "-", stdin=steps).code == 0
+        put = ("store", "put", "n", "k", "1", "--ttl", "1s")
+        assert call("--db", app, "--tenant", tenant, *put).code == 0
+    expiring = "threads" if command[0] == "vacuum" else "store_items"
+    postgres.execute(f"UPDATE {expiring} SET expires_at = now() - interval '1 day'", owned)
+
+    refused = call("--db", owner, *command)
+    done = call("--db", app, *command, "--json")
+
+    assert refused.code == 4
+    assert "MA-CAPABILITY-MISSING" in refused.err
+    assert done.code == 0
+    removed = done.json.get("removed", done.json.get("pruned"))
+    assert removed == {"prune": 6, "store": 2, "vacuum": 8}[command[0]]
+
+
+def test_a_member_of_the_owner_that_is_an_admin_does_all_of_a_vacuum(
+    call: Call, postgres: Postgres, owned: str
+) -> None:
+    if not postgres.execute("SELECT 1 FROM pg_roles WHERE rolname = 'cli_admin'"):
+        postgres.execute(f"CREATE ROLE cli_admin LOGIN IN ROLE {OWNER}")
+    enforce = ("tenants", "enforce", "--admin", "cli_admin")
+    assert call("--db", postgres.url(owned, user=OWNER), *enforce).code == 0
+
+    admin = postgres.url(owned, user="cli_admin")
+    done = call("--db", admin, "vacuum", "--all-tenants", "--json")
+
+    assert (done.code, done.json["advice"]) == (0, [])
 
 
 def test_an_application_cannot_take_it_down(call: Call, postgres: Postgres, owned: str) -> None:

@@ -8814,10 +8814,8 @@ AND deltas.seq <= $3::BIGINT
 ORDER BY deltas.seq
 
 -- maintenance.rotate_keys.read_values()
-SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
-  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
-  store_items.search_text, store_items.field_terms
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.codec, store_items.checksum, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND (store_items.namespace, store_items.key) IN (

@@ -38,6 +38,7 @@ async def test_rows_come_once_and_in_the_order_of_their_logs(db: Database) -> No
     assert [one["messages"][0]["value"] for one in newest] == ["x", "y"]
     assert [one["kind"] for one in new] == ["write", "interrupt", "step", "entry"]
     assert (new[0]["value"], new[1]["value"], new[3]["key"]) == (1, "?", None)
+    assert not new[1]["answered"]
     assert (new[2]["added"], new[2]["total"], texts(new[2])) == (1, 3, ["2"])
     assert await seen.since() == []
 

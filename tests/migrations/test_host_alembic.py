@@ -267,6 +267,24 @@ def test_a_script_for_a_database_that_has_ours_already_can_start_there(
     assert "CREATE TABLE threads" in sync_host("upgrade", "a1:b2", "--sql")
 
 
+def test_a_script_for_a_server_without_pgvector_needs_none(tmp_path: Path) -> None:
+    url = ("-x", "url=postgresql+psycopg://127.0.0.1:1/nowhere")
+    upgrade = ("upgrade", "heads", "--sql")
+    told = shutil.copytree(HOST, tmp_path / "host")
+    environment = told / "migrations" / "env.py"
+    call = "upgrade_alongside(context, schema=schema"
+    environment.write_text(environment.read_text().replace(call, f"{call}, pgvector=False"))
+
+    usual = alembic(HOST / "alembic.ini", *url, *upgrade)
+    by_option = alembic(HOST / "alembic.ini", *url, "-x", "memalchemy_pgvector=no", *upgrade)
+    by_argument = alembic(told / "alembic.ini", *url, *upgrade)
+
+    assert "CREATE EXTENSION" in usual
+    assert "CREATE EXTENSION" not in by_option
+    assert "vector BYTEA" in by_option
+    assert by_argument == by_option
+
+
 def test_a_script_cannot_start_at_a_revision_that_does_not_exist(
     sync_host: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 import pytest
+from programs import alembic
 
 from memalchemy import Checkpointer, Database, migrate
 from servers import Postgres
@@ -114,6 +116,22 @@ async def test_without_pgvector_another_upgrade_leaves_the_bytes(place: Place) -
         place.fill()
         assert await db.migrate() == []
     assert place.vector_type == "bytea"
+
+
+def test_a_hosts_alembic_is_warned(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    url = place.server.url(place.name, driver="psycopg", user=place.role)
+    schema = ("-x", f"schema={place.schema}") if place.schema else ()
+    host = Path(__file__).with_name("host_app") / "alembic.ini"
+
+    alembic(host, "-x", f"url={url}", *schema, "upgrade", "heads")
+
+    (warning,) = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert "stores vectors as bytes" in warning.message
+    assert warning.name.startswith("alembic."), "an alembic.ini disables what it does not name"
+    place.install_pgvector()
+    caplog.clear()
+    alembic(host, "-x", f"url={url}", *schema, "upgrade", "heads")
+    assert [one for one in caplog.records if one.levelname == "WARNING"] == []
 
 
 async def test_an_upgrade_after_pgvector_came_converts_every_row_in_place(place: Place) -> None:

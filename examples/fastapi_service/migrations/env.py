@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+from logging.config import fileConfig
+from typing import Any
 
 from alembic import context
 from models import Base
-from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from memalchemy import migrate
 
+fileConfig(context.config.config_file_name)
 
-def run_migrations(connection: Connection) -> None:
+
+def run_migrations(**where: Any) -> None:
     context.configure(
-        connection=connection,
+        **where,
         target_metadata=Base.metadata,
         include_name=migrate.include_name(),
         render_item=migrate.render_item(),
@@ -25,12 +28,15 @@ def run_migrations(connection: Connection) -> None:
         context.run_migrations()
 
 
-async def run_async_migrations() -> None:
+async def run_on_the_database() -> None:
     engine = create_async_engine(os.environ["DATABASE_URL"])
     async with engine.connect() as connection:
-        await connection.run_sync(run_migrations)
+        await connection.run_sync(lambda sync: run_migrations(connection=sync))
         await connection.commit()
     await engine.dispose()
 
 
-asyncio.run(run_async_migrations())
+if context.is_offline_mode():
+    run_migrations(url=os.environ["DATABASE_URL"], literal_binds=True)  # upgrade heads --sql
+else:
+    asyncio.run(run_on_the_database())

@@ -13,7 +13,7 @@ from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.terminal import Terminal
 from memalchemy.cli.usage import UsageError, usage_errors
 from memalchemy.contracts import MigrateMode
-from memalchemy.errors import DatabaseUnreachable
+from memalchemy.errors import CapabilityMissing, DatabaseUnreachable
 
 if TYPE_CHECKING:
     from memalchemy import Database
@@ -132,6 +132,14 @@ class Context:
         """True of a SQLite file, and of PgBouncer in transaction mode."""
         return self._target.path is not None or self._target.pgbouncer
 
+    def refuse_pgbouncer(self, what: str) -> None:
+        """Raise a `CapabilityMissing` if the URL leads to PgBouncer in transaction mode."""
+        if self._target.pgbouncer:
+            raise CapabilityMissing(
+                f"{what} needs a connection outside any transaction, which PgBouncer in "
+                "transaction mode does not give; nothing was done. Connect to the server itself"
+            )
+
     @property
     def is_writable_file(self) -> bool:
         """True of a SQLite file that may be written, and whose directory may be."""
@@ -150,12 +158,18 @@ class Context:
 
         return parse_url(self.url)
 
-    async def databases(self, db: Database, *, all_tenants: bool) -> list[Database]:
-        """Return *db* for its tenant, or with *all_tenants* for each that has a thread or item."""
+    async def databases(self, db: Database, what: str, *, all_tenants: bool) -> list[Database]:
+        """Return *db* for its tenant, or with *all_tenants* for each that has a thread or item.
+
+        Raises:
+            CapabilityMissing: *all_tenants*, and row-level security shows the role one of them:
+                *what*, of all tenants, would miss the others.
+        """
         if not all_tenants:
             return [db]
         from memalchemy.maintenance.verify.database import list_tenants
 
+        await db.check_sees_all_tenants(f"{what} of all tenants")
         return [db.for_tenant(tenant) for tenant in await list_tenants(db)]
 
     def refuse_two_tenants(self, *, all_tenants: bool) -> None:

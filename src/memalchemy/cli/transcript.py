@@ -98,7 +98,8 @@ class TranscriptPrinter:
             if hidden := record["added"] - len(record["messages"]):
                 self._print_line(f"… {count(hidden, 'earlier message')} of this step")
         elif record["kind"] in ("write", "interrupt"):
-            what = record["channel"] if record["kind"] == "write" else "waits for an answer"
+            asks = "was answered" if record.get("answered") else "waits for an answer"
+            what = record["channel"] if record["kind"] == "write" else asks
             self._print_heading(
                 f"{record['kind']} {what}",
                 stamp,

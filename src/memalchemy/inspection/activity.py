@@ -17,7 +17,7 @@ from memalchemy.inspection._logs import log_of
 from memalchemy.inspection._records import Record, step_record, time
 from memalchemy.inspection.inspector import Inspector
 from memalchemy.inspection.messages import message, plain
-from memalchemy.inspection.writes import INTERRUPT, interrupts_of_write
+from memalchemy.inspection.writes import INTERRUPT, NULL_TASK, RESUME, interrupts_of_write
 from memalchemy.keys import check_thread_id, decode_namespace
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
@@ -68,7 +68,8 @@ class Activity:
       its state holds;
     - ``entry``, with its ``key`` and, in ``messages``, the entry as a message;
     - ``write``, with ``checkpoint_id``, ``task_id``, ``channel``, ``index`` and ``value``;
-    - ``interrupt``, with ``checkpoint_id``, ``task_id``, ``value`` and ``id``.
+    - ``interrupt``, with ``checkpoint_id``, ``task_id``, ``value``, ``id`` and ``answered``, which
+      is true if the same call returns what its task has written since, or its answer.
 
     Args:
         inspector: reads the states.
@@ -180,6 +181,7 @@ class Activity:
             else:
                 found = await asyncio.to_thread(lambda one: list(self._writes(one)), one)
             records += [{"kind": record["kind"], **shared, **record} for record in found]
+        _mark_answered(records)
         return records
 
     async def _step(self, one: _Row) -> Record:
@@ -224,10 +226,28 @@ class Activity:
             }
             if write.channel == INTERRUPT:
                 for interrupt in interrupts_of_write(write.value):
-                    yield {"kind": "interrupt", **shared, **interrupt}
+                    yield {"kind": "interrupt", **shared, **interrupt, "answered": False}
             else:
                 place = {"channel": write.channel, "index": write.index}
                 yield {"kind": "write", **shared, **place, "value": plain(write.value)}
+
+
+def _mark_answered(records: Iterable[Record]) -> None:
+    """Mark the interrupts after which their task, or an answer to it, was written."""
+    asked: list[Record] = []
+    for record in records:
+        if record["kind"] == "interrupt":
+            asked.append(record)
+        if record["kind"] != "write":
+            continue
+        is_answer = (record["task_id"], record["channel"]) == (NULL_TASK, RESUME)
+        for one in asked:
+            if (
+                all(one[name] == record[name] for name in ("namespace", "checkpoint_id"))
+                and (is_answer or one["task_id"] == record["task_id"])
+                and one["position"] < record["position"]  # not in the same call
+            ):
+                one["answered"] = True
 
 
 def _merged(logs: Sequence[Sequence[_Row]]) -> Iterator[_Row]:

@@ -108,14 +108,14 @@ async def read_timeline(
         parent = parent_to_follow(info.parent_id, info.seq, parents)
         is_continued = info.checkpoint_id in lanes.expected
         lane, forks = lanes.place(info.checkpoint_id, parent)
-        count, interrupted = writes.get(info.checkpoint_id, (0, False))
+        count, waits = writes.get(info.checkpoint_id, (0, False))
         steps.append(
             step_record(info)
             | {
                 "is_branch": forks or lane > 0,
                 "lane": lane,
                 "writes": count,
-                "interrupt": interrupted and not is_continued,
+                "interrupt": waits and not is_continued,
                 "newest": is_first and not at,
             }
         )

@@ -22,8 +22,13 @@ from memalchemy.log.pending_writes import bind_write_keys
 
 SMALL = 64 * 1024
 """Bytes of pending writes that a list of steps reads."""
-INTERRUPT = "__interrupt__"
-"""LangGraph's channel of interrupts."""
+EVERYTHING = 2**31 - 1
+"""More bytes than a pending write has."""
+
+# LangGraph's channels of interrupts and of their answers, and the task that it writes an answer
+# for before the tasks that take it up.
+INTERRUPT, RESUME = "__interrupt__", "__resume__"
+NULL_TASK = "00000000-0000-0000-0000-000000000000"
 
 
 async def read_writes(
@@ -62,26 +67,55 @@ async def read_interrupts(
 async def _interrupts(
     states: States, log: Log, info: CheckpointInfo, writes: Iterable[PendingWrite]
 ) -> list[Record]:
-    found = [
-        one
-        for write in writes
-        if write.channel == INTERRUPT
-        for one in interrupts_of_write(write.value)
-    ]
-    if found:
-        return found
+    if any(write.channel == INTERRUPT for write in writes):
+        ids = [info.checkpoint_id]
+        rows = (await _read_rows(states.db, log, ids, EVERYTHING)).get(info.checkpoint_id, [])
+        waiting = waiting_interrupts(_calls(states.db, log, info.checkpoint_id, rows))
+        return [one for write in waiting for one in interrupts_of_write(write.value)]
     loaded = await states.load(log, info)
     return await asyncio.to_thread(interrupts_of_state, loaded.state)
 
 
+def waiting_interrupts(calls: Iterable[Sequence[PendingWrite]]) -> list[PendingWrite]:
+    """Return the writes of interrupts that wait for an answer.
+
+    An interrupt waits until its task writes something else, or an answer is written that no task
+    has taken up. A task that is interrupted again writes the new interrupt after the old answers.
+
+    Args:
+        calls: the writes of each call of `Checkpointer.put_writes`, in their order.
+    """
+    waiting: dict[str, PendingWrite] = {}
+    for writes in calls:
+        for write in writes:
+            if (write.task_id, write.channel) == (NULL_TASK, RESUME):
+                waiting.clear()
+            waiting.pop(write.task_id, None)
+        waiting |= {write.task_id: write for write in writes if write.channel == INTERRUPT}
+    return list(waiting.values())
+
+
 async def count_writes(db: Database, log: Log, ids: Sequence[str]) -> dict[str, tuple[int, bool]]:
-    """Return the number of each checkpoint's writes, and whether one is an interrupt."""
+    """Return the number of each checkpoint's writes, and whether an interrupt of it waits."""
+    found: dict[str, tuple[int, bool]] = {}
+    for id_, rows in (await _read_rows(db, log, ids, SMALL)).items():
+        small = [row for row in rows if row.payload is not None]
+        count, waits = _count(db, log, id_, rows, small)
+        if waits and len(small) < len(rows):  # a large one may be the result of the task
+            rows = (await _read_rows(db, log, [id_], EVERYTHING)).get(id_, [])
+            count, waits = _count(db, log, id_, rows, rows)
+        found[id_] = count, waits
+    return found
+
+
+async def _read_rows(db: Database, log: Log, ids: Sequence[str], most: int) -> dict[str, list[Any]]:
+    """Return the rows of checkpoints' writes, in their order; larger payloads are ``None``."""
     by_id: dict[str, list[Any]] = {}
     for binds in bind_write_keys(db.dialect, ids):
-        values = log.binds() | binds | {"p_most": SMALL}
+        values = log.binds() | binds | {"p_most": most}
         for row in await query(db, statements.read_small_writes, values):
             by_id.setdefault(row.label, []).append(row)
-    return {id_: _count(db, log, id_, rows) for id_, rows in by_id.items()}
+    return by_id
 
 
 async def find_waiting(db: Database, infos: Sequence[CheckpointInfo]) -> set[str]:
@@ -96,16 +130,25 @@ async def find_waiting(db: Database, infos: Sequence[CheckpointInfo]) -> set[str
     ends = [info.checkpoint_id for info in infos if info.checkpoint_id not in parents]
     log = log_of(db, infos[0].thread_id, infos[0].namespace)
     writes = await count_writes(db, log, ends)
-    return {id_ for id_, (_, is_interrupted) in writes.items() if is_interrupted}
+    return {id_ for id_, (_, waits) in writes.items() if waits}
 
 
-def _count(db: Database, log: Log, id_: str, rows: Sequence[Any]) -> tuple[int, bool]:
-    small = [row for row in rows if row.payload is not None]
-    found: list[PendingWrite] = []
+def _count(
+    db: Database, log: Log, id_: str, rows: Sequence[Any], small: Sequence[Any]
+) -> tuple[int, bool]:
+    """Count the writes of *rows*, of which *small* can be read, and say whether they wait."""
+    calls: list[list[PendingWrite]] = []
     with suppress(KeyMissing, NotEncrypted):  # the steps themselves are readable
-        found = load.decode_writes(log, id_, small, db.keyring)
-    count = len(found) + len(rows) - len(small) if found else len(rows)
-    return count, any(write.channel == INTERRUPT for write in found)
+        calls = _calls(db, log, id_, small)
+    if not calls:
+        return len(rows), False
+    places = {(write.task_id, write.index) for writes in calls for write in writes}
+    return len(places) + len(rows) - len(small), bool(waiting_interrupts(calls))
+
+
+def _calls(db: Database, log: Log, id_: str, rows: Sequence[Any]) -> list[list[PendingWrite]]:
+    """Return the writes of each call of `Checkpointer.put_writes`, in their order."""
+    return [load.decode_writes(log, id_, [row], db.keyring) for row in rows]
 
 
 def interrupts_of_write(value: Any) -> list[Record]:

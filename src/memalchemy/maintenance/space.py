@@ -29,7 +29,6 @@ from memalchemy.contracts import Advice, Progress
 from memalchemy.database import MAINTENANCE, Database
 from memalchemy.database.sqlite_shrink import file_pages, file_step, pause_for_others, shrink_file
 from memalchemy.dialects import TEXT_INDEXES, Dialect
-from memalchemy.errors import CapabilityMissing
 from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace
 from memalchemy.log.entries import is_entry, is_not_empty
@@ -341,6 +340,9 @@ async def reclaim(
 
     Args:
         progress: called after every step with pages or tables as its ``done`` and ``total``.
+
+    Raises:
+        CapabilityMissing: VACUUM would go through PgBouncer in transaction mode.
     """
     with operation("database.reclaim") as event:
         if db.dialect.maintenance.step("pages") is not None:
@@ -402,11 +404,8 @@ async def _reclaim_tables(
             why = f"only its owner may vacuum {name}: {table.dead:,} dead rows, {table.live:,} live"
             advice.append(Advice(why, commands, name, table.dead))
             continue
-        try:
-            vacuum = partial(program_of, vacuum_table(d, table=name, full=full))
-            await db.run(vacuum, MAINTENANCE, event=event)
-        except CapabilityMissing as error:
-            advice.append(Advice(str(error), commands, name, table.dead))
+        vacuum = partial(program_of, vacuum_table(d, table=name, full=full))
+        await db.run(vacuum, MAINTENANCE, event=event)
         if progress is not None:
             progress(Progress(number, len(before)))
     after = await _read_tables(db, event)

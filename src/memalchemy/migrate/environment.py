@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,10 @@ from memalchemy.schema import Base
 
 if TYPE_CHECKING:
     from alembic.runtime.migration import MigrationContext
+
+# Below "alembic", which a host's alembic.ini configures: reading it disables loggers that it does
+# not name, and those of memalchemy with them.
+_log = logging.getLogger("alembic.memalchemy")
 
 # SQLite's text indexes bring tables of their own, and Oracle's too (DR$…).
 _INDEX_TABLES = ("deltas_search", "checkpoints_meta", "store_items_search")
@@ -161,16 +166,29 @@ def is_ours(table: str | None) -> bool:
 
 
 def upgrade_alongside(
-    context: Any, *, schema: str | None = None, start: str | None = None
+    context: Any,
+    *,
+    schema: str | None = None,
+    start: str | None = None,
+    pgvector: bool | None = None,
 ) -> list[str]:
-    """Run memalchemy's chain inside a host's ``env.py``, after ``context.run_migrations()``, or
-    before it, which a host whose tables have foreign keys to memalchemy's needs.
+    """Run memalchemy's chain inside a host's ``env.py``, and return the revisions that ran.
+
+    It stands before ``context.run_migrations()``, which a host whose tables have foreign keys to
+    memalchemy's needs; a host without any may also have it after.
 
     Acts when the host's command is ``upgrade``, on the host's connection and in its transaction,
-    or, where nobody has begun one, in one of its own. With ``--sql`` it adds memalchemy's script
-    to the host's, from *start*, or from the command's ``-x memalchemy_start=REVISION``, or from
-    ``base``: a script cannot look. Does nothing on any other command. Returns the revisions that
-    ran.
+    or, where nobody has begun one, in one of its own. Does nothing on any other command. Logs a
+    warning if PostgreSQL stores vectors as bytes afterwards, because it has no pgvector.
+
+    With ``--sql`` it adds memalchemy's script to the host's. A script cannot look at the database:
+
+    Args:
+        schema: the schema of memalchemy's tables (PostgreSQL, Oracle).
+        start: the revision that the script starts from: by default that of the command's
+            ``-x memalchemy_start=REVISION``, or ``base``.
+        pgvector: the script's vector column has pgvector's type. With ``False``, or the command's
+            ``-x memalchemy_pgvector=no``, it is bytes. An upgrade that is no script sees which.
     """
     theirs: MigrationContext = context.get_context()
     if command_of(theirs) != "upgrade":
@@ -179,8 +197,11 @@ def upgrade_alongside(
         assert theirs.output_buffer is not None
         # The host's script brings its own BEGIN and COMMIT.
         name = dialect_of(theirs).name
-        start = start or context.get_x_argument(as_dictionary=True).get("memalchemy_start")
-        script = offline(name, schema=schema, start=start, transaction=False)
+        arguments = context.get_x_argument(as_dictionary=True)
+        if pgvector is None:
+            pgvector = arguments.get("memalchemy_pgvector") != "no"
+        start = start or arguments.get("memalchemy_start")
+        script = offline(name, schema=schema, start=start, pgvector=pgvector, transaction=False)
         theirs.output_buffer.write(script)
         return []
     connection = theirs.connection
@@ -188,13 +209,26 @@ def upgrade_alongside(
     # Alembic does not say in public whether somebody has begun a transaction, and SQLAlchemy says
     # the same of one that a query began by itself.
     if theirs._in_external_transaction or theirs._transaction is not None:
-        return upgrade(connection, schema=schema)
+        return _upgrade(connection, schema)
     # On SQLite and Oracle Alembic commits each of the host's revisions and nothing after them, so a
     # transaction that is open now has only read, and nobody would commit ours.
     if connection.in_transaction():
         connection.commit()
     with connection.begin():
-        return upgrade(connection, schema=schema)
+        return _upgrade(connection, schema)
+
+
+def _upgrade(connection: Connection, schema: str | None) -> list[str]:
+    """Upgrade, and warn if vectors are bytes although the database could have a type for them."""
+    ran = upgrade(connection, schema=schema)
+    vectors = dialect_of(connection).vectors
+    if vectors.may_be_bytes and not vectors.is_native(connection, schema):
+        _log.warning(
+            "memalchemy stores vectors as bytes, and compares them in the application: pgvector is "
+            "not installed in this database. Let a superuser run %s; in it, and upgrade again",
+            "; ".join(vectors.install_commands),
+        )
+    return ran
 
 
 def run_environment(

@@ -14,40 +14,45 @@ from memalchemy.checkpoints.checkpointer import CheckpointerOptions
 from memalchemy.checkpoints.retention import ProgressCallback
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.signatures import SigningKeys
+from memalchemy.collections import MemoryResult as MemoryResult
 from memalchemy.collections.key_value import AgentMemory, KeyValueEntry
-from memalchemy.collections.vector_store import MemoryResult
 from memalchemy.context.manager import ConversationManager
+from memalchemy.contracts import UNSET as UNSET
 from memalchemy.contracts import (
     CheckpointerCapabilities,
     CheckpointHit,
-    CheckpointInfo,
     CheckpointMatch,
     CheckpointOrder,
     CheckpointRecord,
     CheckpointWithData,
-    Diff,
     Durability,
-    Entry,
-    EntryHit,
     ExportRecord,
     Health,
     ItemOrder,
-    LogInfo,
-    LogReading,
     MigrateMode,
     PendingWrite,
     Progress,
-    SearchHits,
     SearchMode,
     Seconds,
-    SemanticSearchResult,
     Snapshot,
     State,
     StorageStats,
-    StoreCapabilities,
-    StoreItem,
     Unset,
 )
+from memalchemy.contracts import CheckpointInfo as CheckpointInfo
+from memalchemy.contracts import Diff as Diff
+from memalchemy.contracts import Entry as Entry
+from memalchemy.contracts import EntryHit as EntryHit
+from memalchemy.contracts import LogInfo as LogInfo
+from memalchemy.contracts import LogReading as LogReading
+from memalchemy.contracts import NewItem as NewItem
+from memalchemy.contracts import Retention as Retention
+from memalchemy.contracts import SearchHit as SearchHit
+from memalchemy.contracts import SearchHits as SearchHits
+from memalchemy.contracts import SearchPlan as SearchPlan
+from memalchemy.contracts import SemanticSearchResult as SemanticSearchResult
+from memalchemy.contracts import StoreCapabilities as StoreCapabilities
+from memalchemy.contracts import StoreItem as StoreItem
 from memalchemy.conversations.conversation_store import Ids, Messages
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.database.database import T, U
@@ -56,15 +61,41 @@ from memalchemy.database.intent import Intent
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.tenant_wall import TenantWall
 from memalchemy.dialects import Dialect
+from memalchemy.errors import AuthenticationFailed as AuthenticationFailed
+from memalchemy.errors import CapabilityMissing as CapabilityMissing
+from memalchemy.errors import Conflict as Conflict
+from memalchemy.errors import Corrupt as Corrupt
+from memalchemy.errors import DatabaseUnreachable as DatabaseUnreachable
+from memalchemy.errors import DriverMissing as DriverMissing
+from memalchemy.errors import EpisodeNotFoundError as EpisodeNotFoundError
+from memalchemy.errors import KeyMissing as KeyMissing
+from memalchemy.errors import MemalchemyError as MemalchemyError
+from memalchemy.errors import NotEncrypted as NotEncrypted
+from memalchemy.errors import NotFound as NotFound
+from memalchemy.errors import NotSerialisable as NotSerialisable
+from memalchemy.errors import ReadOnly as ReadOnly
+from memalchemy.errors import SchemaOutdated as SchemaOutdated
+from memalchemy.errors import SchemaTooNew as SchemaTooNew
+from memalchemy.errors import StoreCapabilityError as StoreCapabilityError
+from memalchemy.errors import ThreadDeleted as ThreadDeleted
+from memalchemy.errors import TooLarge as TooLarge
+from memalchemy.errors import UnknownURL as UnknownURL
 from memalchemy.events import Event
+from memalchemy.inspection._records import Record
 from memalchemy.log import Head
+from memalchemy.memory import Episode as Episode
+from memalchemy.memory import Memory as Memory
+from memalchemy.memory import MemoryFact as MemoryFact
+from memalchemy.memory import MemoryScope as MemoryScope
+from memalchemy.memory import MemoryType as MemoryType
+from memalchemy.memory import RecallMode as RecallMode
+from memalchemy.memory import remember as remember
 from memalchemy.memory._fact_extraction import Extract
 from memalchemy.memory._scopes import NamespaceResolver
-from memalchemy.memory.episodes import BaseEpisodeStore, Episode, MetadataFunction, RecallMode
-from memalchemy.memory.facts import MemoryFact
+from memalchemy.memory.episodes import BaseEpisodeStore, MetadataFunction
 from memalchemy.memory.manager import ExtractFn, ExtractMode
-from memalchemy.memory.memories import Memory
 from memalchemy.memory.user_memory import Facts, InjectedMessages
+from memalchemy.row_decoding import decode as decode
 from memalchemy.search.vectors import Metric
 from memalchemy.state import Message
 from memalchemy.statements import Program
@@ -77,31 +108,77 @@ from memalchemy.sync.face import LazyIterator as LazyIterator
 from memalchemy.sync.host import HostConnection as HostConnection
 from memalchemy.sync.host import Savepoint as Savepoint
 from memalchemy.sync.host import Transaction as Transaction
+from memalchemy.tenants import tenant_scope as tenant_scope
 from memalchemy.threads.thread_log import Made
 
 __all__ = [
+    "UNSET",
+    "AuthenticationFailed",
+    "CapabilityMissing",
+    "CheckpointInfo",
     "Checkpointer",
+    "Conflict",
     "Conversation",
     "ConversationStore",
     "ConversationView",
+    "Corrupt",
     "Database",
+    "DatabaseUnreachable",
+    "Diff",
+    "DriverMissing",
+    "Entry",
+    "EntryHit",
+    "Episode",
+    "EpisodeNotFoundError",
     "EpisodeStore",
     "EpisodicMemory",
     "HostConnection",
+    "Inspector",
+    "KeyMissing",
     "KeyValue",
     "LLMMemoryManager",
     "LazyIterator",
+    "LogInfo",
+    "LogReading",
+    "MemalchemyError",
+    "Memory",
+    "MemoryFact",
+    "MemoryResult",
+    "MemoryScope",
+    "MemoryType",
     "NamespacedStore",
+    "NewItem",
     "NoopMemoryManager",
+    "NotEncrypted",
+    "NotFound",
+    "NotSerialisable",
+    "ReadOnly",
+    "RecallMode",
     "RetainedCheckpointer",
+    "Retention",
     "Savepoint",
+    "SchemaOutdated",
+    "SchemaTooNew",
+    "SearchHit",
+    "SearchHits",
+    "SearchPlan",
+    "SemanticSearchResult",
     "Store",
+    "StoreCapabilities",
+    "StoreCapabilityError",
     "StoreContext",
+    "StoreItem",
+    "ThreadDeleted",
     "ThreadLog",
+    "TooLarge",
     "ToolOutputs",
     "Transaction",
+    "UnknownURL",
     "UserMemoryStore",
     "VectorStore",
+    "decode",
+    "remember",
+    "tenant_scope",
 ]
 
 class Database:
@@ -1512,6 +1589,283 @@ class EpisodicMemory:
 
     def update(self, episode: Episode) -> None:
         """`BaseEpisodeStore.update`."""
+
+class Inspector:
+    """Pages of what a database holds, as plain JSON.
+
+        inspector = Inspector(db)
+        page = inspector.threads(query="support", limit=50)
+
+    It reads the tenant of *db* and no other, and writes nothing. Times are texts in ISO 8601, sizes
+    are bytes, and a ``next`` or ``previous`` is an opaque cursor, or ``None`` at the end. States
+    that were read are kept in memory.
+
+    Args:
+        db: the database.
+        cache_bytes: the encoded size of the states that are kept, at most.
+
+    Raises, from any method:
+        NotFound: there is no such thread, checkpoint, item or path.
+        InvalidArgument: an argument or a cursor is malformed.
+        KeyMissing, NotEncrypted, Corrupt: what is stored cannot be read.
+        DatabaseUnreachable, SchemaOutdated, SchemaTooNew.
+    """
+
+    def __init__(self, db: Database, *, cache_bytes: int = 67108864) -> None: ...
+    def added_messages(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        at: str,
+        limit: int = 100,
+        whole: bool = False,
+    ) -> Record:
+        """Return the messages that a step added: those after the common beginning with its parent.
+
+        Of more than *limit* the newest. Of a step whose parent was deleted it is the last message
+        alone. ``total`` counts all messages of the state, and ``waiting`` has the interrupts that
+        the state itself holds; those of LangGraph are pending writes.
+        """
+
+    def changes(
+        self,
+        since: str | None = None,
+        namespace: Iterable[str] = (),
+        *,
+        items: bool = False,
+        below: bool = True,
+    ) -> Record:
+        """Return the threads that were written since a token, and a new token.
+
+        Without *since*, only the token of now. One look into an index. With *items* also the items
+        of a namespace, with *below* also of those below it: ``items`` are those that were written,
+        and ``count`` is how many there are, up to 5,000, which tells of those that were deleted. Of
+        a larger tree of namespaces no items are named: no index has them by time.
+        """
+
+    def diff(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        a: str,
+        b: str,
+        raw: bool = False,
+    ) -> Record:
+        """Return what changed from the state of checkpoint *a* to that of *b*.
+
+        LangGraph's bookkeeping, such as its versions, is left out and counted as ``hidden``, unless
+        *raw*.
+        """
+
+    def entries(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> Record:
+        """Return the newest entries of a log below position *before*, the oldest of them first."""
+
+    def entry(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        position: int,
+        path: str = "",
+        offset: int = 0,
+    ) -> Record:
+        """Return a value within an entry, as a tree."""
+
+    def interrupts(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        at: str | None = None,
+    ) -> list[Record]:
+        """Return the interrupts that a checkpoint waits with: their ids and whole values."""
+
+    def item(
+        self,
+        namespace: Iterable[str],
+        key: str,
+        *,
+        path: str = "",
+        offset: int = 0,
+    ) -> Record:
+        """Return an item with its value, or what is under *path* in it, as a tree."""
+
+    def items(
+        self,
+        namespace: Iterable[str] = (),
+        query: str = "",
+        *,
+        below: bool = True,
+        internal: bool = False,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Record:
+        """Return a page of items, the last written first; with *below* also of lower namespaces.
+
+        Those of a large tree of namespaces come in the order of namespaces and keys: ``order``.
+        With a *query* they are those that hold its words, the best first. Internal items are left
+        out as `namespaces` does it.
+        """
+
+    def memories(
+        self,
+        kind: str,
+        *,
+        user: str = "",
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Record:
+        """Return a page of facts, episodes, conversations or long-term memories.
+
+        Args:
+            kind: ``facts``, ``episodes``, ``conversations`` or ``long-term``.
+            user: of facts, only those of this user.
+        """
+
+    def namespaces(
+        self,
+        namespace: Iterable[str] = (),
+        *,
+        internal: bool = False,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> Record:
+        """Return a page of the namespaces right below one, with the number of items in each.
+
+        At most 1,000 items of each are counted: ``more`` says that there are others. Internal
+        items, such as the index of episodes by time, are left out unless *internal* is set or
+        *namespace* is one of theirs.
+        """
+
+    def neighbours(self, namespace: Iterable[str], key: str, *, limit: int = 10) -> Record:
+        """Return the items of the namespace whose vectors are nearest to the item's first one."""
+
+    def overview(self) -> Record:
+        """Return what the database is, and how much is in it.
+
+        In a large database sizes are projected from a random sample: ``estimated``.
+        """
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 30,
+        kinds: Iterable[str] = ("step", "entry", "item"),
+        namespace: Iterable[str] = (),
+        below: bool = True,
+        thread_id: str | None = None,
+    ) -> Record:
+        """Return the steps, entries and items that hold words of *query*, the best first.
+
+        A score is the share of the query that the best of its kind holds, rare words counting more;
+        equal scores are ordered by time, the latest first. Internal items are left out as
+        `namespaces` does it.
+
+        Args:
+            kinds: the kinds to look for: ``step``, ``entry``, ``item``.
+            namespace: the namespace to look in, with *below* also those under it.
+            thread_id: only steps and entries of this thread; no items, which have none.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words.
+        """
+
+    def space(self) -> Record:
+        """Return what takes the space.
+
+        A large database is measured in the background: until that has ended, ``largest``,
+        ``kinds`` and ``tables`` are empty, sizes are those of states, and ``measuring`` is true.
+        """
+
+    def state(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        at: str | None = None,
+        path: str = "",
+        offset: int = 0,
+    ) -> Record:
+        """Return a value within a state, as a tree: everything of it, in pages of 100 children."""
+
+    def text(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        index: int,
+        at: str | None = None,
+    ) -> Record:
+        """Return the uncut texts of one message of a transcript."""
+
+    def thread(self, thread_id: str, namespace: Iterable[str] = ()) -> Record:
+        """Return what a log is and holds, and the thread's logs in other namespaces."""
+
+    def threads(
+        self,
+        query: str = "",
+        *,
+        framework: str = "",
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Record:
+        """Return a page of threads, the last written first.
+
+        Args:
+            query: a part of the threads' ids, in any case of ASCII letters.
+            framework: the first part of the namespace; ``/`` stands for the root.
+        """
+
+    def timeline(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        cursor: str | None = None,
+        limit: int = 200,
+    ) -> Record:
+        """Return a page of the steps of a thread, the newest first, with the lanes of branches.
+
+        ``is_branch`` is true of the steps that are off the line of the newest one, which is lane 0,
+        and of those that several steps follow: where a line forks.
+        """
+
+    def transcript(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        at: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        whole: bool = False,
+    ) -> Record:
+        """Return a state's messages, or a log's entries as messages: those *before* an index.
+
+        The messages of a state are looked for in whatever form a framework keeps it. A log of
+        entries, or a thread whose newest state has no messages, is shown entry by entry; the index
+        of an entry is its position. With *whole* no text is cut, and arguments and values are plain
+        values in the place of trees.
+        """
+
+    def writes(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        at: str | None = None,
+    ) -> Record:
+        """Return the pending writes of a checkpoint, and the interrupts that it waits with."""
 
 class KeyValue:
     """Values under plain keys.

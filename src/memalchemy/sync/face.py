@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import GenericAlias, TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -127,6 +127,13 @@ class LazyIterator(Iterator[T], Generic[T]):
             return self._found.popleft()
         error, self._error = self._error, None
         raise StopIteration if error is None else error
+
+    if not TYPE_CHECKING:  # a type checker says it better
+
+        def __getitem__(self, index: object) -> NoReturn:
+            raise TypeError(
+                "this iterator reads while it is iterated, so it has no index: write list(…)[…]"
+            )
 
     def close(self) -> None:
         """End it, and wait for what the asynchronous iterator still does then."""

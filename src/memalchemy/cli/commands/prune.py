@@ -59,7 +59,7 @@ async def prune(
     age = None if older_than is None else parse_duration(older_than)
     pruned = busy = 0
     async with ctx.database(read_only=dry_run) as db:
-        for each in await ctx.databases(db, all_tenants=all_tenants):
+        for each in await ctx.databases(db, "a prune", all_tenants=all_tenants):
             if thread:
                 checkpointer = await find_checkpointer(ctx, each, thread, namespace)
             else:

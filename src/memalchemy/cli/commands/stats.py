@@ -157,7 +157,7 @@ def _print_frameworks(ctx: Context, measured: Space) -> None:
     _print_bars(
         ctx,
         (
-            Column("framework"),
+            Column("framework or namespace"),
             Column("threads", "number", drop=4),
             Column("checkpoints", "number", drop=3),
             Column("entries", "number", drop=2),

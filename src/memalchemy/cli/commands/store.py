@@ -429,7 +429,7 @@ async def sweep(ctx: Context, all_tenants: AllTenantsOption = False) -> None:
     ctx.refuse_two_tenants(all_tenants=all_tenants)
     removed = 0
     async with ctx.database() as db:
-        for each in await ctx.databases(db, all_tenants=all_tenants):
+        for each in await ctx.databases(db, "a sweep", all_tenants=all_tenants):
             removed += await Store(each).sweep()
     if ctx.as_data:
         ctx.terminal.print_data({"removed": removed})

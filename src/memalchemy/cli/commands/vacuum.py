@@ -41,10 +41,12 @@ async def vacuum(
     from memalchemy import Checkpointer, space
 
     ctx.refuse_two_tenants(all_tenants=all_tenants)
+    if not dry_run:
+        ctx.refuse_pgbouncer("VACUUM")
     reclaimed: Reclaimed | None = None
     removed = busy = 0
     async with ctx.database(read_only=dry_run) as db:
-        for each in await ctx.databases(db, all_tenants=all_tenants):
+        for each in await ctx.databases(db, "a vacuum", all_tenants=all_tenants):
             with usage_errors(), deletion_progress(ctx, "removing") as progress:
                 removed += await Checkpointer(each).vacuum(
                     older_than_days, all_namespaces=True, dry_run=dry_run, progress=progress

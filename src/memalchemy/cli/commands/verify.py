@@ -87,7 +87,10 @@ def _print_report(ctx: Context, report: Report) -> None:
     if report.items:
         summary += f"; {count(report.items, 'item')} read"
     ctx.terminal.print(summary)
-    if report.ok:
+    if report.ok and any(finding.code == "unchecked" for finding in report.findings):
+        what = "ok: nothing is wrong in what was checked; the note says what was not"
+        ctx.terminal.print(what, style="green")
+    elif report.ok:
         ctx.terminal.print("ok: nothing is wrong", style="green")
     else:
         ctx.terminal.print(f"damaged: {count(report.errors, 'finding')}", style="bold red")

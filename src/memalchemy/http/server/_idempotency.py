@@ -11,6 +11,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from memalchemy.database.driver_errors import TenantNotSet
 from memalchemy.errors import Conflict, MemalchemyError
 from memalchemy.http.server._context import Answer, RequestContext
 from memalchemy.http.server._problems import Problem
@@ -58,17 +59,13 @@ async def answer_once(context: RequestContext, key: str, request: str, write: Wr
     if done is not None:
         return done
     try:
-        async with context.db.transaction() as tx:
-            answer = await write(context.on(tx))
-            record = {
-                "request": request,
-                "status": answer.status,
-                "tree": answer.tree,
-                "headers": dict(answer.headers),
-            }
-            await context.requests.put(
-                NAMESPACE, key, record, ttl=LIFETIME, expected_version=None, connection=tx
-            )
+        try:
+            answer = await _write_and_store(context, key, request, write)
+        except TenantNotSet:
+            # The tenants were walled while this server ran. Nothing was done, and the wall is known
+            # to the next transaction.
+            await context.db.tenant_wall()
+            answer = await _write_and_store(context, key, request, write)
     except (MemalchemyError, Problem) as error:
         # The same request may have been answered meanwhile, and then that is why this one failed.
         if isinstance(error, MemalchemyError) and not isinstance(error, Conflict | LookupError):
@@ -77,6 +74,22 @@ async def answer_once(context: RequestContext, key: str, request: str, write: Wr
         if done is None:
             raise
         return done
+    return answer
+
+
+async def _write_and_store(context: RequestContext, key: str, request: str, write: Write) -> Answer:
+    """Do *write* and store its answer, in one transaction."""
+    async with context.db.transaction() as tx:
+        answer = await write(context.on(tx))
+        record = {
+            "request": request,
+            "status": answer.status,
+            "tree": answer.tree,
+            "headers": dict(answer.headers),
+        }
+        await context.requests.put(
+            NAMESPACE, key, record, ttl=LIFETIME, expected_version=None, connection=tx
+        )
     return answer
 
 

@@ -170,9 +170,9 @@ async def test_a_long_filter_over_many_items_is_tested_beside_the_loop(
     used: set[threading.Thread] = set()
     work = item_reader.ItemDecoder._decode_batch
 
-    def watched(self: Any, rows: Any, size: int) -> Any:
+    def watched(*given: Any) -> Any:
         used.add(threading.current_thread())
-        return work(self, rows, size)
+        return work(*given)
 
     monkeypatch.setattr(item_reader.ItemDecoder, "_decode_batch", watched)
     either = {"$or": [{"a": {"$gt": 1000 + at}} for at in range(499)] + [{"a": {"$gte": 299}}]}

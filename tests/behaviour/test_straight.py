@@ -220,7 +220,7 @@ async def test_a_connection_whose_begin_took_too_long_is_not_used_again(
 
     db = open_(**ROOM, connect_args={"command_timeout": 0.5})
     async with db:
-        before = await db.run(pid, READ)
+        before = await db.run(pid, WRITE_ROWS)
         os.kill(before, signal.SIGSTOP)
         try:
             with pytest.raises(DatabaseUnreachable, match="timeout"):

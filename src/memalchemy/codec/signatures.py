@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from decimal import Decimal
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -311,6 +312,8 @@ def _plain(value: Any) -> Any:
         return value.bytes
     if isinstance(value, memoryview | bytearray | bytes):
         return bytes(value)
+    if isinstance(value, Decimal) and value == value.to_integral_value():
+        return int(value)  # from a column that somebody made NUMERIC
     raise TypeError(f"a column of a signed row has a value of type {type(value).__name__}")
 
 

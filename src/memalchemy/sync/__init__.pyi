@@ -73,6 +73,7 @@ from memalchemy.errors import MemalchemyError as MemalchemyError
 from memalchemy.errors import NotEncrypted as NotEncrypted
 from memalchemy.errors import NotFound as NotFound
 from memalchemy.errors import NotSerialisable as NotSerialisable
+from memalchemy.errors import NotSigned as NotSigned
 from memalchemy.errors import ReadOnly as ReadOnly
 from memalchemy.errors import SchemaOutdated as SchemaOutdated
 from memalchemy.errors import SchemaTooNew as SchemaTooNew
@@ -152,6 +153,7 @@ __all__ = [
     "NotEncrypted",
     "NotFound",
     "NotSerialisable",
+    "NotSigned",
     "ReadOnly",
     "RecallMode",
     "RetainedCheckpointer",

@@ -336,7 +336,7 @@ async def test_ids_that_are_too_long_are_refused_and_a_lifetime_ends(
 
 
 async def test_tasks_and_webhooks_are_encrypted_with_the_keys_of_the_database(
-    database_url: str,
+    database_url: str, lasting: None
 ) -> None:
     def stored(connection: Any) -> bytes:
         query = "SELECT payload FROM deltas UNION ALL SELECT value FROM store_items"

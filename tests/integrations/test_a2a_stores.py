@@ -43,6 +43,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rivals import write_after_each_tail
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from subjects.a2a import CALL, task_of, texts_of
@@ -230,6 +231,22 @@ async def test_plain_saves_at_once_leave_one_of_the_tasks_whole(db: Database) ->
         assert await stores[0].get("t", CALL) in [*tasks, None]
 
 
+async def test_a_plain_save_ends_however_often_others_save_before_it(
+    store: MemalchemyTaskStore, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.save(task_of("t", "old"), CALL)
+    theirs, log = MemalchemyTaskStore(db), store.tasks(CALL)
+    monkeypatch.setattr(store, "tasks", lambda _: log)
+    rivals = write_after_each_tail(
+        monkeypatch, log, lambda: theirs.save(task_of("t", "theirs"), CALL)
+    )
+    await store.save(task_of("t", "ours"), CALL)
+    await asyncio.gather(*rivals)
+    # The first of their saves came before ours, the second had to wait for it.
+    assert len(rivals) == 2
+    assert texts_of(await theirs.get("t", CALL)) == ["theirs"]
+
+
 @pytest.mark.parametrize("delay", [0.0, 0.001, 0.003])
 async def test_a_cancelled_save_is_there_as_a_whole_or_not_at_all(
     store: MemalchemyTaskStore, delay: float
@@ -319,7 +336,7 @@ async def test_ids_that_are_too_long_are_refused_and_a_lifetime_ends(
 
 
 async def test_tasks_and_webhooks_are_encrypted_with_the_keys_of_the_database(
-    database_url: str,
+    database_url: str, lasting: None
 ) -> None:
     def stored(connection: Any) -> bytes:
         query = "SELECT payload FROM deltas UNION ALL SELECT value FROM store_items"
@@ -557,6 +574,31 @@ async def test_a_cancellation_holds_against_saves_at_once_and_comes_once(db: Dat
     stored = await store.get("t", CALL)
     assert stored is not None
     assert stored.task.status.state == CANCELED
+
+
+@pytest.mark.parametrize("event", [None, with_state(CANCELED)])
+async def test_a_cancellation_ends_however_often_others_save_before_it(
+    db: Database, monkeypatch: pytest.MonkeyPatch, event: Any
+) -> None:
+    store, others = MemalchemyVersionedTaskStore(db), MemalchemyVersionedTaskStore(db)
+    seen = await store.save(with_state(WORKING), prev_version=TaskVersion.MISSING, context=CALL)
+
+    async def rival() -> None:
+        nonlocal seen
+        seen = await others.save(with_state(WORKING), prev_version=seen, context=CALL)
+
+    log = store.tasks(CALL)
+    monkeypatch.setattr(store, "tasks", lambda _: log)
+    rivals = write_after_each_tail(monkeypatch, log, rival)
+    version = await store.save(
+        with_state(CANCELED), event=event, prev_version=TaskVersion(1), context=CALL
+    )
+    late = await asyncio.gather(*rivals, return_exceptions=True)
+    assert [type(one) for one in late] == [type(None), ConcurrentTaskModificationError]
+    stored = await store.get("t", CALL)
+    assert stored is not None
+    assert (stored.task.status.state, stored.version) == (CANCELED, version)
+    assert await MemalchemyTaskEventStream(db).events.count("t") == (event is not None)
 
 
 async def test_a_task_of_the_plain_store_gets_a_version_and_a_plain_save_is_noticed(

@@ -111,6 +111,7 @@ async def test_without_a_database_it_is_that_of_the_environment_or_one_in_memory
 
     monkeypatch.setenv("MEMALCHEMY_URL", "")
     in_memory = [make(), make(), make(":memory:"), make("sqlite://")]
+    in_memory += [make("sqlite::memory:"), make("sqlite::memory:")]
     monkeypatch.delenv("MEMALCHEMY_URL")
     for one in (*in_memory, make()):
         assert one.db.file_bytes is None
@@ -136,7 +137,7 @@ async def test_the_schema_of_the_environment_goes_with_its_url(
 
 @each_adapter
 @pytest.mark.parametrize(
-    "mistake", ["sqlite:agent.db", "postgresql:secret", "host=db password=secret", "me:secret@host"]
+    "mistake", ["postgresql:secret", "host=db password=secret", "me:secret@host"]
 )
 def test_a_mistyped_url_is_not_taken_for_a_path_and_shows_no_password(
     cls: type, mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -187,17 +188,18 @@ async def test_a_database_that_was_given_stays_open_and_an_own_one_is_closed(cls
 
 
 @each_adapter
+@pytest.mark.parametrize("url", ["sqlite:///agent.db", "sqlite:agent.db"])
 async def test_a_relative_path_is_another_file_in_another_directory(
-    cls: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cls: type, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make = ADAPTERS[cls]
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    here, again = make("sqlite:///agent.db"), make("sqlite:///agent.db")
+    here, again = make(url), make(url)
     assert await written(here) == ["0"]
     monkeypatch.chdir(tmp_path / "there")
-    there = make("sqlite:///agent.db")
+    there = make(url)
     assert await written(there) == ["0"]
 
     assert (here.db is again.db) is cls.shares_databases  # type: ignore[attr-defined]

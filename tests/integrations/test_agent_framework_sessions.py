@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from agent_framework_scripted import Scripted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from rivals import write_after_each_tail
 from sqlalchemy import func, select
 
 from memalchemy import Database, Entry, MemalchemyError, NotSerialisable, ThreadLog
@@ -166,6 +168,20 @@ async def test_of_saves_at_once_none_is_lost_or_torn(
         texts = [one.text for one in await histories[0].get_messages("s")]
     pairs = list(zip(texts[::2], texts[1::2], strict=True))
     assert sorted(pairs) == sorted((f"q{n}", f"a{n}") for n in range(20))
+
+
+async def test_a_save_ends_however_often_others_save_before_it(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = MemalchemyHistoryProvider(db), MemalchemyHistoryProvider(db)
+    await theirs.save_messages("s", said("q0"))
+    numbers = itertools.count(1)
+    rivals = write_after_each_tail(
+        monkeypatch, ours.log, lambda: theirs.save_messages("s", said(f"q{next(numbers)}"))
+    )
+    await ours.save_messages("s", said("ours"))
+    await asyncio.gather(*rivals)
+    assert [one.text for one in await theirs.get_messages("s")] == ["q0", "q1", "ours", "q2"]
 
 
 async def test_a_transcript_that_is_saved_several_times_at_once_is_stored_once(

@@ -321,9 +321,12 @@ async def test_a_killed_writer_loses_nothing_that_it_was_told_of(
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert process.stdout is not None
+    assert process.stderr is not None
     lines = [line for line, _ in zip(process.stdout, range(15), strict=False)]
     process.kill()
-    rest, errors = process.communicate()
+    # `communicate` leaves out what was read from the pipe together with the last line.
+    rest, errors = process.stdout.read(), process.stderr.read()
+    process.communicate()
     told = len([*lines, *rest.split()])
     assert len(lines) == 15, errors
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -108,6 +110,36 @@ def test_what_is_read_is_what_was_written_and_shares_nothing(
     sessions.update_agent("s", agent)
     assert sessions.read_agent("s", "a") == agent
     assert agent.created_at == before.created_at
+
+
+@pytest.mark.parametrize("times", [3, 20])
+async def test_an_update_that_others_are_faster_than_ends(
+    db: Database, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    sessions = MemalchemySessionRepository(db)
+    await sessions.acreate_session(Session("s", SessionType.AGENT))
+    await sessions.acreate_agent("s", SessionAgent("a", {"n": 0}, {}))
+    rivals, agents = itertools.count(1), sessions.agents("a")
+    snapshot = agents.snapshot
+
+    async def read(session_id: str) -> Any:
+        found = await snapshot(session_id)
+        if (number := next(rivals)) <= times:
+            theirs = SessionAgent("a", {"n": number}, {}, created_at=found.state["created_at"])
+            await agents.save(asdict(theirs), session_id)
+        return found
+
+    monkeypatch.setattr(agents, "snapshot", read)
+    monkeypatch.setattr(sessions, "agents", lambda _: agents)
+    ours = SessionAgent("a", {"n": -1}, {})
+    if times == 20:
+        with pytest.raises(SessionException, match="Agent a in session s 20 times"):
+            await sessions.aupdate_agent("s", ours)
+    else:
+        await sessions.aupdate_agent("s", ours)
+    found = await MemalchemySessionRepository(db).aread_agent("s", "a")
+    assert found is not None
+    assert found.state == {"n": 20 if times == 20 else -1}
 
 
 def test_messages_are_in_the_order_of_their_indexes(

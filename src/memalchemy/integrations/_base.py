@@ -37,6 +37,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 IN_MEMORY = "sqlite://"
+_IN_MEMORY_SPELLINGS = (IN_MEMORY, f"{IN_MEMORY}/:memory:", "sqlite::memory:")
 PAGE = 500
 NO_LIMIT = 2**31 - 1
 """The largest limit that every database takes."""
@@ -46,7 +47,7 @@ AnyDatabase = Database | sync.Database | AsyncEngine | URL | str | os.PathLike[s
 
 _NOT_A_PATH = re.compile(r"[A-Za-z][\w+.-]+[:=]")
 """Beginning of a URL, of a mistyped one, or of libpq's ``host=… password=…``."""
-_RELATIVE = re.compile(r"sqlite[^:]*:///(?!/)")
+_RELATIVE = re.compile(r"sqlite[^:]*:(?:///)?(?!/)")
 """Beginning of the URL of a SQLite file in the current directory, or below it."""
 
 _opened: weakref.WeakValueDictionary[object, Database] = weakref.WeakValueDictionary()
@@ -137,7 +138,7 @@ class Adapter:
         schema = None
         if given is None and isinstance(target, str):
             schema = schema_of_environment(target)
-        if not self.shares_databases or str(target) in (IN_MEMORY, f"{IN_MEMORY}/:memory:"):
+        if not self.shares_databases or str(target) in _IN_MEMORY_SPELLINGS:
             return Database(target, schema=schema)
         # A relative path means another file in another directory.
         relative = _RELATIVE.match(str(target))

@@ -114,11 +114,13 @@ async def read_entries(tasks: ThreadLog, task_id: str) -> list[Entry]:
     return found
 
 
-async def read_stored(tasks: ThreadLog, task_id: str) -> Stored:
+async def read_stored(
+    tasks: ThreadLog, task_id: str, connection: HostConnection | None = None
+) -> Stored:
     """Return what a save has to know of the task that is stored."""
     # The version is read first: a write between the two then makes the next write a conflict.
-    version = await tasks.version(task_id)
-    for newest in await tasks.tail(task_id, 1) if version else ():
+    version = await tasks.version(task_id, connection=connection)
+    for newest in await tasks.tail(task_id, 1, connection=connection) if version else ():
         return Stored(newest.value, newest.position, version)
     return Stored(None, 1, version)
 

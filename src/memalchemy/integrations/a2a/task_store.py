@@ -6,7 +6,8 @@ from a2a.server.context import ServerCallContext
 from a2a.server.tasks import TaskStore
 from a2a.types import Task
 
-from memalchemy.errors import Conflict, ThreadDeleted
+from memalchemy.database import HostConnection
+from memalchemy.integrations._locked_retry import retry_with_lock
 from memalchemy.integrations.a2a._task_adapter import (
     TaskAdapter,
     read_entries,
@@ -44,14 +45,15 @@ class MemalchemyTaskStore(TaskAdapter, TaskStore):
 
         Raises:
             TooLarge, NotSerialisable: it cannot be stored; nothing was written.
+            Conflict: others created and deleted the task 20 times while this was tried.
         """
         entries, task_id, tasks = TaskEntries(task), task.id, self.tasks(context)
-        while True:
-            stored = await read_stored(tasks, task_id)
-            try:
-                return await write_task(tasks, task_id, entries, stored)
-            except (Conflict, ThreadDeleted):
-                continue  # somebody else has saved or deleted it meanwhile
+
+        async def attempt(tx: HostConnection | None) -> None:
+            stored = await read_stored(tasks, task_id, tx)
+            await write_task(tasks, task_id, entries, stored, connection=tx)
+
+        await retry_with_lock(tasks, task_id, attempt)
 
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
         """Return a new object with the task; ``None`` if the caller has no such task.

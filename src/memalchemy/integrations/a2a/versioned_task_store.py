@@ -13,7 +13,9 @@ from a2a.server.events.event_queue import Event
 from a2a.server.tasks import TaskStore
 from a2a.types import Task, TaskState
 
-from memalchemy.errors import Conflict, ThreadDeleted
+from memalchemy._transactions import transaction_of
+from memalchemy.database import HostConnection
+from memalchemy.integrations._locked_retry import retry_with_lock
 from memalchemy.integrations.a2a._task_adapter import (
     Stored,
     TaskAdapter,
@@ -79,30 +81,29 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
         Raises:
             ConcurrentTaskModificationError: the task is at another version, or what is to be
                 canceled is terminal or gone; nothing was written.
+            Conflict: others created and deleted the task 20 times while this was tried.
             TooLarge, NotSerialisable: it cannot be stored; nothing was written.
         """
         entries, task_id, tasks = TaskEntries(task), task.id, self.tasks(context)
         told = None if event is None else to_bytes(event)
         expected = _number_of(prev_version)
         cancels = task.status.state == TaskState.TASK_STATE_CANCELED
-        while True:
-            stored = await read_stored(tasks, task_id)
+
+        async def attempt(connection: HostConnection | None) -> TaskVersion:
+            stored = await read_stored(tasks, task_id, connection)
             version = (0 if stored.entry is None else stored.entry["version"]) + 1
             if not (_may_be_canceled(stored) if cancels else version == expected + 1):
                 raise ConcurrentTaskModificationError(task_id)
-            try:
-                if told is None:
-                    await write_task(tasks, task_id, entries, stored, version)
-                else:
-                    async with self.db.transaction() as tx:
-                        await write_task(tasks, task_id, entries, stored, version, tx)
-                        value = {"version": version, "event": told}
-                        await events_of(self.db, self.namespace).append(
-                            task_id, [value], connection=tx
-                        )
-            except (Conflict, ThreadDeleted):
-                continue  # somebody else has saved or deleted it meanwhile
+            if told is None:
+                await write_task(tasks, task_id, entries, stored, version, connection)
+            else:
+                async with transaction_of(self.db, connection) as tx:
+                    await write_task(tasks, task_id, entries, stored, version, tx)
+                    value = {"version": version, "event": told}
+                    await events_of(self.db, self.namespace).append(task_id, [value], connection=tx)
             return TaskVersion(version)
+
+        return await retry_with_lock(tasks, task_id, attempt)
 
     async def get(self, task_id: str, context: ServerCallContext) -> StoredTask | None:
         """Return a new object with the task, and its version; ``None`` if there is no such task.

@@ -8,8 +8,9 @@ from typing import Any
 from agent_framework import HistoryProvider, Message
 from agent_framework._sessions import filter_new_messages
 
-from memalchemy.errors import Conflict
+from memalchemy.database import HostConnection
 from memalchemy.integrations._base import Adapter, AnyDatabase
+from memalchemy.integrations._locked_retry import retry_with_lock
 from memalchemy.keys import check_list, check_namespace
 from memalchemy.threads import ThreadLog
 
@@ -102,19 +103,24 @@ class MemalchemyHistoryProvider(Adapter, HistoryProvider):
         """Append those of *messages* that are new.
 
         Reads as many stored messages as it is given, however long the history is.
+
+        Raises:
+            Conflict: others created and deleted the session 20 times while this was tried.
         """
         thread_id = session_id or DEFAULT_SESSION
-        while messages:
-            version = await self.log.version(thread_id)
+        if not messages:
+            return
+
+        async def attempt(tx: HostConnection | None) -> None:
+            version = await self.log.version(thread_id, connection=tx)
             # An overlap is with the end of the history, or with all of it if it is shorter.
-            stored = await self.log.tail(thread_id, len(messages) + 1) if version else []
+            few = len(messages) + 1
+            stored = await self.log.tail(thread_id, few, connection=tx) if version else []
             existing = [Message.from_dict(entry.value) for entry in stored]
             new = [one.to_dict() for one in filter_new_messages(existing, messages)]
-            try:
-                await self.log.append(thread_id, new, expected_version=version)
-            except Conflict:
-                continue  # somebody else has saved meanwhile
-            return
+            await self.log.append(thread_id, new, expected_version=version, connection=tx)
+
+        await retry_with_lock(self.log, thread_id, attempt)
 
     async def clear(self, session_id: str | None) -> None:
         """Delete the messages of a session."""

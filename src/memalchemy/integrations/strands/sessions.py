@@ -10,6 +10,7 @@ from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
+from memalchemy._retry import retry_on_conflict
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Entry, Retention
 from memalchemy.errors import Conflict, MemalchemyError
@@ -121,18 +122,23 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         """Replace the state of an agent; the time of its creation stays.
 
         Raises:
-            SessionException: the session has no such agent.
+            SessionException: the session has no such agent; or others changed it 20 times while
+                this was tried, and nothing was written.
         """
         agents = self.agents(session_agent.agent_id)
-        while True:
-            with self.translated_errors():
-                found = await agents.snapshot(session_id)
+        target = f"Agent {session_agent.agent_id} in session {session_id}"
+
+        async def attempt() -> None:
+            found = await agents.snapshot(session_id)
             if found is None:
-                agent_id = session_agent.agent_id
-                raise SessionException(f"Agent {agent_id} in session {session_id} does not exist")
+                raise SessionException(f"{target} does not exist")
             session_agent.created_at = found.state["created_at"]
-            if await self._replace(agents, session_id, asdict(session_agent), found.checkpoint_id):
-                return
+            await agents.save(
+                asdict(session_agent), session_id, expected_parent=found.checkpoint_id
+            )
+
+        with self.translated_errors():
+            await retry_on_conflict(attempt, target)
 
     # --- Messages ---------------------------------------------------------------------------------
 
@@ -233,19 +239,21 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         """Replace the state of a group of agents.
 
         Raises:
-            SessionException: the session has no such group.
+            SessionException: the session has no such group; or others changed it 20 times while
+                this was tried, and nothing was written.
         """
         groups = self.multi_agents(multi_agent.id)
         state = multi_agent.serialize_state()
-        while True:
-            with self.translated_errors():
-                known = await groups.list_checkpoints(session_id, 1)
+        target = f"MultiAgent {multi_agent.id} in session {session_id}"
+
+        async def attempt() -> None:
+            known = await groups.list_checkpoints(session_id, 1)
             if not known:
-                raise SessionException(
-                    f"MultiAgent {multi_agent.id} in session {session_id} does not exist"
-                )
-            if await self._replace(groups, session_id, state, known[0]):
-                return
+                raise SessionException(f"{target} does not exist")
+            await groups.save(state, session_id, expected_parent=known[0])
+
+        with self.translated_errors():
+            await retry_on_conflict(attempt, target)
 
     create_session: Final = blocking(acreate_session)
     read_session: Final = blocking(aread_session)
@@ -303,17 +311,6 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
                 await states.save(state, session_id, expected_parent=None)
             except Conflict as error:
                 raise SessionException(f"{what} already exists") from error
-
-    async def _replace(
-        self, states: Checkpointer, session_id: str, state: dict[str, Any], known: str
-    ) -> bool:
-        """Save a state after the one that is *known*; return whether that was the newest."""
-        with self.translated_errors():
-            try:
-                await states.save(state, session_id, expected_parent=known)
-            except Conflict:
-                return False
-        return True
 
     async def _all(self, session_id: str, agent_id: str) -> list[tuple[int, Any]]:
         with self.translated_errors():

@@ -19,6 +19,7 @@ RELEASE = [
     "long",
     "sync",
     "encrypted",
+    "signed",
     "fuzz",
     "oracle",
     "lowest",
@@ -238,6 +239,13 @@ def sync(session: nox.Session) -> None:
 def encrypted(session: nox.Session) -> None:
     """The behaviour with everything encrypted, on SQLite."""
     only = ("--encrypted", "--databases", "sqlite", *BEHAVIOUR)
+    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+
+
+@nox.session(default=False)
+def signed(session: nox.Session) -> None:
+    """The behaviour with every row signed, on SQLite."""
+    only = ("--signed", "--databases", "sqlite", *BEHAVIOUR)
     _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
 
 

@@ -179,10 +179,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.xfail(reason=mark.args[0], strict=True))
         _leave_out(config, items, "own_keys")
     if config.getoption("--signed"):
-        for item in items:
-            mark = item.get_closest_marker("unsigned_only")
-            if mark is not None:
-                item.add_marker(pytest.mark.xfail(reason=mark.args[0], strict=True))
+        _leave_out(config, items, "unsigned_only")
         _leave_out(config, items, "own_signing_keys")
     if config.getoption("--face") == "sync":
         _leave_out(config, items, "asyncio_only")

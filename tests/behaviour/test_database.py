@@ -337,6 +337,7 @@ def slow() -> Program[Any]:
     return (yield text(MANY_SECONDS), None)
 
 
+@pytest.mark.unsigned_only("it sends statements of its own")
 async def test_a_statement_that_runs_for_longer_than_its_timeout_is_ended(
     impatient: Database,
 ) -> None:

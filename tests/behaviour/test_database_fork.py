@@ -59,6 +59,7 @@ def run(script: str, url: str, tenant: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.unsigned_only("another process writes without the key")
 async def test_parent_and_child_both_save_and_load_after_a_fork(
     db: Database, shared_url: str
 ) -> None:

@@ -94,6 +94,7 @@ async def test_verify_names_a_second_head_with_the_names_of_a_first(alone: Datab
     assert (await verify(alone)).states == 3
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_verify_names_rows_that_say_another_tenant_than_their_log(alone: Database) -> None:
     await Checkpointer(alone.for_tenant("acme")).save({"n": 1}, "theirs")
     of = of_thread("t", "/")
@@ -113,6 +114,7 @@ async def test_verify_names_rows_that_say_another_tenant_than_their_log(alone: D
     assert everywhere == [ours]
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_a_log_is_never_begun_in_the_row_of_another(db: Database) -> None:
     """Of two logs with one key, which only damage can make, the second is refused."""
     await Checkpointer(db).save({"n": 1}, "t", "c1")

@@ -244,6 +244,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 THREADS = ("a", "b", "c", "d")
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 @pytest.mark.parametrize("gap", [timedelta(), timedelta(seconds=7), timedelta(hours=1)], ids=str)
 @pytest.mark.parametrize("seed", range(4))
 async def test_the_newest_steps_with_a_word_are_found_wherever_they_lie(
@@ -276,6 +277,7 @@ async def test_the_newest_steps_with_a_word_are_found_wherever_they_lie(
         assert [(hit["thread_id"], hit["metadata"]["n"]) for hit in below] == newest[:limit]
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 @pytest.mark.parametrize("query", ["1e5abc", "abc", "İstanbul", "straße", "naïve", "дом", "東京"])
 async def test_a_word_that_most_steps_hold_is_found_in_any_script(
     db: Database, few_candidates: int, query: str

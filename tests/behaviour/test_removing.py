@@ -166,6 +166,7 @@ async def test_a_new_life_can_demand_that_there_is_none(checkpointer: Checkpoint
         await checkpointer.save({"n": 2}, "thread", expected_parent=None)
 
 
+@pytest.mark.unsigned_only("it counts statements")
 @pytest.mark.plaintext_only(
     "a payload with keys is sent when its position is known", on=("postgresql", "psycopg")
 )
@@ -330,6 +331,7 @@ async def test_a_ttl_of_no_time_is_refused(db: Database, ttl: Any) -> None:
         Checkpointer(db, ttl=ttl)
 
 
+@pytest.mark.unsigned_only("it counts all rows, and the key is one")
 async def test_vacuum_removes_idle_and_expired_threads_and_counts_checkpoints(
     checkpointer: Checkpointer, db: Database
 ) -> None:
@@ -343,6 +345,7 @@ async def test_vacuum_removes_idle_and_expired_threads_and_counts_checkpoints(
     assert await rows(db, *ROWS) == [0] * 5
 
 
+@pytest.mark.unsigned_only("it counts all rows, and the key is one")
 async def test_vacuum_goes_through_any_number_of_threads(db: Database) -> None:
     checkpointer = Checkpointer(db, index_text=False)
     for n in range(230):
@@ -375,6 +378,7 @@ async def test_rewriting_leaves_nothing_of_deleted_states(
     assert await checkpointer.search("secret phrase") == []
 
 
+@pytest.mark.unsigned_only("it counts all rows, and the key is one")
 async def test_forgetting_a_thread_leaves_no_row_of_it(db: Database) -> None:
     one, two = Checkpointer(db), Checkpointer(db, namespace=("two",))
     await grow(one, 5)

@@ -60,6 +60,7 @@ def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_delete, "MAX_LOGS", 3)
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 @pytest.mark.usefixtures("small_portions")
 @pytest.mark.parametrize("seed", range(4))
 async def test_pruning_all_keeps_what_a_simple_model_keeps(db: Database, seed: int) -> None:
@@ -204,6 +205,7 @@ async def test_an_interrupted_run_goes_on_where_something_is_left(
     assert not [thread for thread in done for binds in sent if f'"{thread}"' in binds]
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 @pytest.mark.usefixtures("small_portions")
 async def test_states_that_lost_their_names_go_with_the_next_prune(
     db: Database, checkpointer: Checkpointer
@@ -386,6 +388,7 @@ async def test_vacuum_without_days_removes_what_nobody_sees(
     assert [row[0] for row in rows] == ["deleted", "live"]
 
 
+@pytest.mark.unsigned_only("it counts statements")
 async def test_a_hundred_times_the_threads_take_the_same_statements_a_batch(
     db: Database, checkpointer: Checkpointer
 ) -> None:

@@ -407,6 +407,7 @@ async def test_a_changed_byte_is_corrupt_and_never_believed(
     assert (await checkpointer.load("thread", first))["messages"] == ["a" * 50, "b" * 50]
 
 
+@pytest.mark.unsigned_only("it counts statements")
 @pytest.mark.plaintext_only(
     "a payload with keys is sent when its position is known", on=("postgresql", "psycopg")
 )

@@ -185,6 +185,7 @@ def _setting() -> Any:
     return select(func.current_setting("memalchemy.noted", True).label("now"))
 
 
+@pytest.mark.unsigned_only("it sends statements of its own")
 @pytest.mark.parametrize("error", [LookupError, StatementFailed])
 async def test_a_transaction_that_fails_is_undone_and_its_connection_goes_on(
     open_: Open, error: type[Exception]

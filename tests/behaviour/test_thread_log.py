@@ -639,6 +639,7 @@ async def test_another_process_reads_what_was_appended(
         assert await there.append("t", "again", keys="k") == [1]
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_a_reader_notices_that_an_older_copy_was_restored(
     db: Database, log: ThreadLog
 ) -> None:

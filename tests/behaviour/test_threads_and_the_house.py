@@ -42,6 +42,7 @@ async def test_verify_reads_entries(db: Database, log: ThreadLog) -> None:
     assert not [finding for finding in report.findings if finding.code == "unchecked"]
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 @pytest.mark.parametrize(
     ("changed", "code"), [({"checksum": 7}, "payload"), ({"codec": "zfuture9"}, "codec")]
 )
@@ -64,6 +65,7 @@ async def test_verify_names_a_damaged_entry_and_what_can_be_done(
     assert report.entries == 1
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_verify_sees_a_position_that_would_be_given_out_twice(
     db: Database, log: ThreadLog
 ) -> None:

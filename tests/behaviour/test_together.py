@@ -138,6 +138,7 @@ async def test_many_saves_at_once_take_few_statements_where_they_can_go_together
     assert [event.round_trips for event in seen if event.name == "checkpoint.save"] == [1] * 40
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 @pytest.mark.parametrize("together", [1, 3], ids=["alone", "together"])
 async def test_a_save_on_a_base_that_was_lost_is_made_again_on_what_is_there(
     db: Database, checkpointer: Checkpointer, together: int

@@ -128,6 +128,7 @@ async def test_everything_a_user_may_do_leaves_nothing_to_find(
     assert [f.code for f in report.findings] in ([], ["unused"])
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_a_changed_byte_of_a_payload_is_found_with_all_that_builds_on_it(
     alone: Database, thread: Checkpointer
 ) -> None:
@@ -180,6 +181,7 @@ async def test_a_payload_of_another_state_is_told_from_a_damaged_one(
     assert (finding.code, finding.checkpoint_id, finding.affected) == ("state", "c12", ("c12",))
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_a_wrong_base_is_found(alone: Database, thread: Checkpointer) -> None:
     await damage(alone, f"UPDATE deltas SET base_seq = 3 WHERE {T} AND seq = 24")
 
@@ -191,6 +193,7 @@ async def test_a_wrong_base_is_found(alone: Database, thread: Checkpointer) -> N
     assert finding.intact == "c23"
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 @pytest.mark.parametrize("base", [24, 30])
 async def test_a_base_that_is_not_earlier_is_found(
     base: int, alone: Database, thread: Checkpointer
@@ -204,6 +207,7 @@ async def test_a_base_that_is_not_earlier_is_found(
     assert (finding.code, finding.seq, finding.affected) == ("base", 24, ("c24",))
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_a_base_on_another_branch_is_found_by_the_state_it_rebuilds(
     alone: Database, thread: Checkpointer
 ) -> None:
@@ -230,6 +234,7 @@ async def test_a_missing_base_is_found_with_its_name_and_what_needs_it(
     assert finding.intact == "c22"
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_a_wrong_depth_that_loads_all_the_same_is_no_loss(
     alone: Database, thread: Checkpointer
 ) -> None:
@@ -240,6 +245,7 @@ async def test_a_wrong_depth_that_loads_all_the_same_is_no_loss(
     assert (finding.code, finding.checkpoint_id, finding.affected) == ("depth", "c24", ())
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_a_wrong_head_is_found(alone: Database, thread: Checkpointer) -> None:
     await damage(alone, "UPDATE threads SET head_id = 'c09' WHERE thread_id = 't'")
 
@@ -252,6 +258,7 @@ async def test_a_wrong_head_is_found(alone: Database, thread: Checkpointer) -> N
     assert (await verify(alone)).ok
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_a_next_position_that_is_taken_is_found(
     alone: Database, thread: Checkpointer
 ) -> None:
@@ -266,6 +273,7 @@ async def test_a_next_position_that_is_taken_is_found(
     assert (await verify(alone, thread_id="t-restored")).ok
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_a_cycle_of_parents_is_found(alone: Database, thread: Checkpointer) -> None:
     await damage(
         alone,
@@ -278,6 +286,7 @@ async def test_a_cycle_of_parents_is_found(alone: Database, thread: Checkpointer
     assert "over 3 checkpoints" in finding.sentence
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_a_checkpoint_that_is_its_own_parent_is_found(
     alone: Database, thread: Checkpointer
 ) -> None:
@@ -308,6 +317,7 @@ async def test_sizes_that_do_not_agree_are_found(alone: Database, thread: Checkp
     assert found == [("size", "t", "c04", 4), ("size", "t", "c05", 5)]
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_what_this_release_does_not_know_is_a_finding(
     alone: Database, thread: Checkpointer
 ) -> None:
@@ -321,12 +331,14 @@ async def test_what_this_release_does_not_know_is_a_finding(
     assert found == [("kind", "other", "c03", 3), ("codec", "t", "c24", 24)]
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_rows_of_a_deleted_thread_are_found(alone: Database, thread: Checkpointer) -> None:
     await damage(alone, "UPDATE threads SET deleted_at = created_at WHERE thread_id = 'other'")
 
     assert of((await verify(alone)).findings) == [("tombstone", "other", None, None)]
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_garbage_is_a_note(alone: Database, thread: Checkpointer) -> None:
     await damage(alone, f"DELETE FROM checkpoints WHERE {T} AND seq = 12")
 

@@ -136,6 +136,7 @@ async def test_what_is_right_is_not_built_anew(alone: Database) -> None:
     assert (await verify(alone, repair=True)).repaired == ()
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_a_role_without_the_right_to_repair_is_told_what_to_run(
     postgres: Postgres, request: pytest.FixtureRequest
 ) -> None:
@@ -166,6 +167,7 @@ async def test_a_role_without_the_right_to_repair_is_told_what_to_run(
     postgres.drop_database(name)
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_the_indexes_of_a_schema_are_the_ones_that_are_looked_at(postgres: Postgres) -> None:
     name = postgres.create_database()
     async with Database(postgres.url(name), schema="Mem", migrate="off") as db:
@@ -271,6 +273,7 @@ async def test_a_file_with_scribbled_pages_is_damage_and_not_a_crash(tmp_path: P
     assert {"storage", "unreadable"} <= {f.code for f in report.findings}
 
 
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_metadata_that_is_no_json_is_a_finding(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     async with Database(f"sqlite:///{path}") as db:

@@ -2602,8 +2602,8 @@ AND threads.namespace >= $2::VARCHAR
 
 -- inspection._statements.read_activity(end=first)
 SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
-  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
-  deltas.label, CASE
+  deltas.stored_at, deltas.signature, coalesce(deltas.occurred_at,
+    checkpoints.occurred_at) AS occurred_at, deltas.label, CASE
 WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
   checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.created_at
@@ -2619,8 +2619,8 @@ LIMIT $3
 
 -- inspection._statements.read_activity(end=last)
 SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
-  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
-  deltas.label, CASE
+  deltas.stored_at, deltas.signature, coalesce(deltas.occurred_at,
+    checkpoints.occurred_at) AS occurred_at, deltas.label, CASE
 WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
   checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.created_at
@@ -2671,7 +2671,8 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
 
 -- inspection._statements.read_small_writes()
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, CASE
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.entry_key, deltas.stored_at, deltas.signature, CASE
 WHEN (octet_length(deltas.payload) <= $1::INTEGER) THEN deltas.payload END AS payload
 FROM deltas
 JOIN (

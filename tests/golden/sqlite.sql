@@ -2885,8 +2885,8 @@ AND threads.namespace >= ?
 
 -- inspection._statements.read_activity(end=first)
 SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
-  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
-  deltas.label, CASE
+  deltas.stored_at, deltas.signature, coalesce(deltas.occurred_at,
+    checkpoints.occurred_at) AS occurred_at, deltas.label, CASE
 WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
   checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.created_at
@@ -2903,8 +2903,8 @@ OFFSET ?
 
 -- inspection._statements.read_activity(end=last)
 SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
-  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
-  deltas.label, CASE
+  deltas.stored_at, deltas.signature, coalesce(deltas.occurred_at,
+    checkpoints.occurred_at) AS occurred_at, deltas.label, CASE
 WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
   checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.created_at
@@ -2966,7 +2966,8 @@ WITH listed AS MATERIALIZED (
     SELECT json_extract(each.value, '$[0]') AS label, json_extract(each.value, '$[1]') AS low,
       json_extract(each.value, '$[2]') AS high
     FROM json_each(?) AS each) AS each_listed)
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, CASE
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.entry_key, deltas.stored_at, deltas.signature, CASE
 WHEN (length(deltas.payload) <= ?) THEN deltas.payload END AS payload
 FROM deltas
 JOIN listed ON deltas.entry_key >= listed.low

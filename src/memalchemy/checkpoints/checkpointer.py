@@ -703,6 +703,8 @@ class Checkpointer(Generic[State]):
                 connection=connection,
                 event=event,
             )
+        for _, row in best:
+            self._check_words(row)
         found: list[Any] = [
             {
                 **listing.info(self.db, row).as_dict(),
@@ -710,11 +712,10 @@ class Checkpointer(Generic[State]):
                 "snippet": snippet(row.search_text, terms),
             }
             for score, row in best
-            if self._is_proven(row)
         ]
         return await self._with_data(found, connection) if data else found
 
-    def _is_proven(self, row: Any) -> bool:
+    def _check_words(self, row: Any) -> None:
         """Hold the words by which a checkpoint was found to the signature of its state.
 
         Raises:
@@ -724,7 +725,6 @@ class Checkpointer(Generic[State]):
             log = Log(self.db.tenant, row.thread_id, row.namespace)
             place = state_place(log.tenant, log.key, row.seq)
             check_hit_words(place, row.state_signature, row, self.db.signing)
-        return True
 
     async def search_data(
         self,

@@ -229,6 +229,7 @@ def read_small_writes(dialect: Dialect) -> Executable:
     return (
         select(
             *(DELTAS.c[name] for name in ("label", "seq", "overwrites", "codec", "checksum")),
+            *(DELTAS.c[name] for name in ("entry_key", "stored_at", "signature")),
             small.label("payload"),
         )
         .join(named, here)
@@ -351,7 +352,10 @@ def read_activity(dialect: Dialect, end: str) -> Executable:
     seq, kind = DELTAS.c.seq, DELTAS.c.kind
     readable = kind.in_(constants("entry", "write"))
     here = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == seq)
-    of_row = ("seq", "kind", "entry_key", "overwrites", "codec", "checksum", "stored_at")
+    of_row = (
+        *("seq", "kind", "entry_key", "overwrites", "codec", "checksum", "stored_at"),
+        "signature",
+    )
     of_checkpoint = ("checkpoint_id", "parent_id", "meta", "raw_size", "stored_size", "created_at")
     return (
         select(

@@ -421,7 +421,7 @@ async def test_a_wide_value_comes_in_pages(db: Database, ask: Any) -> None:
 
 
 def test_an_inspector_of_a_database_without_await_says_what_it_takes() -> None:
-    with pytest.raises(TypeError, match="without await it is memalchemy.sync.Inspector"):
+    with pytest.raises(TypeError, match=r"without await it is memalchemy\.sync\.Inspector"):
         Inspector(memalchemy.sync.Database("sqlite://"))  # type: ignore[arg-type]
 
 

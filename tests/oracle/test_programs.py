@@ -80,6 +80,8 @@ async def test_the_first_save_of_a_thread_updates_then_inserts(
         "database.key_registry.read_registered_keys",
         "database.key_registry.find_encrypted",
         "database.key_registry.find_encrypted",
+        "database.key_registry.find_signed",
+        "database.key_registry.find_signed",
         "log.heads.allot_existing",
         "log.heads.create_head",
         *PLACE,
@@ -269,6 +271,7 @@ async def test_deleting_a_checkpoint_locks_first(agent: Checkpointer, server: Re
     assert await agent.delete("thread", "one") is True
 
     assert server.sent() == [
+        "database.key_registry.read_registered_keys",
         "log.heads.lock_log",
         "log.delete.delete_checkpoint_row",
         "log.delete.delete_writes",
@@ -287,6 +290,7 @@ async def test_deleting_what_is_not_there_changes_nothing(
     assert await agent.delete("thread", "other") is False
 
     assert server.sent() == [
+        "database.key_registry.read_registered_keys",
         "log.heads.lock_log",
         "log.delete.delete_checkpoint_row",
         "log.dependencies.find_dependent",
@@ -299,6 +303,7 @@ async def test_deleting_a_thread_leaves_a_tombstone(agent: Checkpointer, server:
     assert await agent.delete("thread") is True
 
     assert server.sent() == [
+        "database.key_registry.read_registered_keys",
         "log.heads.lock_thread",
         "log.delete.delete_rows",
         "log.delete.delete_rows",
@@ -336,6 +341,7 @@ async def test_pruning_sweeps_what_no_name_leads_to(agent: Checkpointer, server:
 
     assert server.sent() == [
         "log.bulk_delete.list_prunable",
+        "database.key_registry.read_registered_keys",
         "log.bulk_delete.lock_batch",
         *PRUNED,
     ]
@@ -458,6 +464,7 @@ async def test_the_vectors_of_a_page_of_items_are_asked_for_in_binds_that_a_quer
     payload, checksum = encode_payload("a value")
     row = {"namespace": "/a/", "meta": {}, "version": 1, "codec": VALUE_CODEC, "checksum": checksum}
     row |= dict.fromkeys(("created_at", "updated_at"), NOW) | {"expires_at": None, "lifetime": None}
+    row["signature"] = None
     page = [
         {
             name: (row | {"key": key, "value": payload})[name]

@@ -703,8 +703,9 @@ class Checkpointer(Generic[State]):
                 connection=connection,
                 event=event,
             )
-        for _, row in best:
-            self._check_words(row)
+        if self.db.signing.signs:
+            for _, row in best:
+                self._check_words(row)
         found: list[Any] = [
             {
                 **listing.info(self.db, row).as_dict(),

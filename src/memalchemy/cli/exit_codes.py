@@ -19,6 +19,7 @@ from memalchemy.errors import (
     NotEncrypted,
     NotFound,
     NotSerialisable,
+    NotSigned,
     ReadOnly,
     SchemaIncomplete,
     SchemaOutdated,
@@ -72,6 +73,7 @@ CODES: dict[type[MemalchemyError], int] = {
     UniqueViolation: REFUSED,
     KeyMissing: REFUSED,
     NotEncrypted: REFUSED,
+    NotSigned: REFUSED,
     Corrupt: CORRUPT,
 }
 

@@ -472,11 +472,11 @@ class Checkpointer(Generic[State]):
             async for rows in pages:
                 if not signatures:
                     newest = partial(check_newest_checkpoint, d, log, rows[0].checkpoint_id, keys)
-                    await self.db.run(newest, READ, connection=connection)
+                    await self.db.run(newest, READ_REPLICA, connection=connection)
                 signatures += [row.signature for row in rows]
                 yield rows
         every = partial(check_all_checkpoints, d, log, signatures, keys)
-        await self.db.run(every, READ, connection=connection)
+        await self.db.run(every, READ_REPLICA, connection=connection)
 
     async def _by_position(
         self,

@@ -236,6 +236,7 @@ async def test_a_file_that_is_replaced_is_read_anew(file: Path, tmp_path: Path) 
         assert await Checkpointer(db).load("thread") == {"n": 2}
 
 
+@pytest.mark.unsigned_only("another process writes without the key")
 async def test_a_reader_beside_a_writer_that_comes_and_goes_reads_only_what_was_saved(
     file: Path,
 ) -> None:

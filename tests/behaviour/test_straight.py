@@ -212,6 +212,7 @@ async def test_a_transaction_that_fails_is_undone_and_its_connection_goes_on(
         await _use(db)
 
 
+@pytest.mark.unsigned_only("it sends statements of its own")
 async def test_a_connection_whose_begin_took_too_long_is_not_used_again(
     open_: Open, postgres: Postgres, name: str
 ) -> None:

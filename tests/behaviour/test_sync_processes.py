@@ -125,6 +125,7 @@ def test_a_process_ends_in_silence(shared_url: str, tenant: str, ending: str) ->
     run(ENDINGS[ending], shared_url, tenant, "-W", "error")
 
 
+@pytest.mark.unsigned_only("another process writes without the key")
 def test_a_forked_child_and_its_parent_both_go_on(shared_url: str, tenant: str) -> None:
     if shared_url == "sqlite://":
         pytest.skip("a database in memory is one process's own")

@@ -6,13 +6,13 @@ is not there cannot prove itself: `check_sums` holds all rows of its log to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import and_, cast, null
 
 from memalchemy.codec.places import Place, entry_place, state_place, write_place
-from memalchemy.codec.signatures import SigningKeys
+from memalchemy.codec.signatures import SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
     CHECKPOINT,
     HEAD,
@@ -181,15 +181,7 @@ def check_newest_checkpoint(
     Raises:
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
     """
-    if not keys.signs:
-        return
-    heads = yield read_signed_head(dialect, locks=False), {"k_log_id": log.key}
-    if heads:
-        with errors_about(f"thread {log.thread_id!r}"):
-            keys.check_head(heads[0].signature, head_content(heads[0]))
-        if heads[0].head_id == newest:
-            return
-    yield from check_sums(dialect, log, keys)
+    yield from _hold_to_head(dialect, log, keys, lambda head, _: head.head_id == newest)
 
 
 def check_all_checkpoints(
@@ -200,16 +192,12 @@ def check_all_checkpoints(
     Raises:
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
     """
-    if not keys.signs:
-        return
-    heads = yield read_signed_head(dialect, locks=False), {"k_log_id": log.key}
-    if heads:
-        with errors_about(f"thread {log.thread_id!r}"):
-            sums = keys.check_head(heads[0].signature, head_content(heads[0]))
-            read = keys.sum_of(signatures)
-        if sums is None or sums.checkpoints == read:
-            return
-    yield from check_sums(dialect, log, keys)
+
+    def agrees(_: Any, sums: Sums | None) -> bool:
+        read = keys.sum_of(signatures)
+        return sums is None or sums.checkpoints == read
+
+    yield from _hold_to_head(dialect, log, keys, agrees)
 
 
 def check_all_entries(
@@ -222,16 +210,12 @@ def check_all_entries(
     Raises:
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
     """
-    if not keys.signs:
-        return
-    heads = yield read_signed_head(dialect, locks=False), {"k_log_id": log.key}
-    if heads:
-        with errors_about(f"thread {log.thread_id!r}"):
-            sums = keys.check_head(heads[0].signature, head_content(heads[0]))
-            read = keys.sum_of(row.signature for row in rows if row.seq is not None)
-        if sums is None or sums.others == read:
-            return
-    yield from check_sums(dialect, log, keys)
+
+    def agrees(_: Any, sums: Sums | None) -> bool:
+        read = keys.sum_of(row.signature for row in rows if row.seq is not None)
+        return sums is None or sums.others == read
+
+    yield from _hold_to_head(dialect, log, keys, agrees)
 
 
 def check_newest_entry(
@@ -242,14 +226,28 @@ def check_newest_entry(
     Raises:
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
     """
-    if not keys.signs or not rows:
+    if rows:
+        last = rows[-1].seq or 0
+        yield from _hold_to_head(
+            dialect, log, keys, lambda _, sums: sums is None or sums.last_entry == last
+        )
+
+
+def _hold_to_head(
+    dialect: Dialect, log: Log, keys: SigningKeys, agrees: Callable[[Any, Sums | None], bool]
+) -> Program[None]:
+    """Check that what was read *agrees* with the head of its log and the sums that this tells.
+
+    If it does not, the log may have been written since: all of its rows are held to the head then.
+    """
+    if not keys.signs:
         return
     heads = yield read_signed_head(dialect, locks=False), {"k_log_id": log.key}
     if heads:
         with errors_about(f"thread {log.thread_id!r}"):
             sums = keys.check_head(heads[0].signature, head_content(heads[0]))
-        if sums is None or sums.last_entry == (rows[-1].seq or 0):
-            return
+            if agrees(heads[0], sums):
+                return
     yield from check_sums(dialect, log, keys)
 
 
@@ -259,7 +257,7 @@ def check_newest_entry(
 def check_sums(dialect: Dialect, log: Log, keys: SigningKeys) -> Program[None]:
     """Hold all checkpoints, entries and pending writes of a log to the sums of its head.
 
-    Two statements; three if the log is written meanwhile.
+    Three statements; more if the log is written meanwhile.
 
     Raises:
         Corrupt: some were removed, added, or replaced by older ones; or the head was changed.

@@ -47,7 +47,7 @@ MAX_SIGNATURE_BYTES = _HEAD_LENGTH
 
 
 class Sums(NamedTuple):
-    """What a head tells of the rows of its log."""
+    """Sums over the rows of a log, as its head tells them."""
 
     checkpoints: int
     """The sum over its checkpoints."""
@@ -61,7 +61,7 @@ NO_ROWS = Sums(0, 0, 0)
 
 
 class _Key:
-    """One key, with the keys that are derived from it for each use."""
+    """Signing key, with the keys that are derived from it for each use."""
 
     __slots__ = ("element", "id", "mask", "row")
 
@@ -171,6 +171,18 @@ class SigningKeys:
             raise Corrupt("a signature has not the length of one")
         if _hash(key.row, (signature[_PREFIX : _PREFIX + _HASH], *words)) != signature[-_HASH:]:
             raise _not_what_was_signed()
+
+    def check_whole(
+        self, signature: bytes | None, content: Sequence[Any], words: Sequence[Any] | None
+    ) -> None:
+        """Hold a row to its signature as `sign` made it of *content* and *words*.
+
+        Raises:
+            Corrupt, NotSigned, KeyMissing: see `check`.
+        """
+        self.check(signature, content)
+        if words is not None:
+            self.check_words(signature, words)
 
     def is_by_first_key(self, signature: bytes | None) -> bool:
         """Return whether a signature was made with the key that signs."""

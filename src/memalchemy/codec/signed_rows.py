@@ -1,4 +1,4 @@
-"""What a signature covers of a row: its kind, its place, and its columns, in this order for ever.
+"""Columns that a signature covers, after the kind and the place of a row, in this order for ever.
 
 Left out are columns that memalchemy derives from others or believes nobody: sizes, ``active_at``,
 the ``epoch`` that caches go by, and the thread that a log was forked from.
@@ -110,6 +110,15 @@ def checkpoint_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
     """Return what is signed of a row of ``checkpoints``, as one of the log *log_id*."""
     named = {name: getattr(row, name) for name in CHECKPOINT}
     return checkpoint_content(row.tenant, log_id, row.seq, **named)
+
+
+def parts_of_log_row(
+    table: str, row: Any, log_id: UUID
+) -> tuple[Sequence[Any], Sequence[Any] | None]:
+    """Return what is signed of a row of ``checkpoints`` or ``deltas``, and what is signed apart."""
+    if table == "checkpoints":
+        return checkpoint_content_of(row, log_id), None
+    return delta_content_of(row, log_id), delta_words_of(row, log_id)
 
 
 def item_content(

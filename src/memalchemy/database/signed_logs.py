@@ -36,10 +36,9 @@ from memalchemy.codec.signed_rows import (
     checkpoint_content,
     checkpoint_content_of,
     delta_content,
-    delta_content_of,
     delta_words,
-    delta_words_of,
     head_content,
+    parts_of_log_row,
 )
 from memalchemy.database.sealing import place_of_row
 from memalchemy.dialects import Dialect
@@ -87,7 +86,7 @@ class Overtaken(MemalchemyError):
 
 @dataclass(slots=True)
 class _Log:
-    """What one run knows of a log."""
+    """State of one log during a run."""
 
     head: Any | None
     """The row of ``threads`` before the run; ``None`` if there was none."""
@@ -353,16 +352,10 @@ class LogSigner:
 
     def _check(self, table: str, row: Any, log_id: UUID) -> None:
         """Hold a row that was read to its signature as a row of the log *log_id*."""
-        if table == "checkpoints":
-            self._keys.check(row.signature, checkpoint_content_of(row, log_id))
-        else:
-            self._keys.check(row.signature, delta_content_of(row, log_id))
-            self._keys.check_words(row.signature, delta_words_of(row, log_id))
+        self._keys.check_whole(row.signature, *parts_of_log_row(table, row, log_id))
 
     def _signature_of(self, table: str, row: Any) -> bytes:
-        if table == "checkpoints":
-            return self._keys.sign(checkpoint_content_of(row, row.log_id))
-        return self._keys.sign(delta_content_of(row, row.log_id), delta_words_of(row, row.log_id))
+        return self._keys.sign(*parts_of_log_row(table, row, row.log_id))
 
 
 def _key_of(table: str, row: Any) -> Key:

@@ -32,7 +32,7 @@ Binds = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a statement does: to which table, and how."""
+    """Effect of a statement: the table, and what it does to its rows."""
 
     does: Literal["lock", "insert", "copy", "update", "delete"]
     """``copy`` inserts what it selects from the same table."""
@@ -40,7 +40,7 @@ class Work:
     binds: frozenset[str]
     """The names of its binds."""
     erases: bool = False
-    """It is part of the removal of whole logs."""
+    """True if the statement is part of the removal of whole logs."""
 
 
 class Signer(Protocol):

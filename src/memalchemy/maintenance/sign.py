@@ -18,11 +18,9 @@ from sqlalchemy import ColumnElement, Executable, and_, bindparam, select
 from memalchemy.codec.signed_rows import (
     ITEM,
     ITEM_WORDS,
-    checkpoint_content_of,
-    delta_content_of,
-    delta_words_of,
     head_content,
     item_content_of,
+    parts_of_log_row,
     vector_content_of,
 )
 from memalchemy.column_types import stored_vector_bytes
@@ -216,11 +214,9 @@ class _Run:
                 rows = yield read_signed_rows(d, table=table), page
                 signing = []
                 for row in rows:
-                    content, words = _signed_parts(table, row)
+                    content, words = parts_of_log_row(table, row, log_id)
                     with self._refusing(f"position {row.seq}", row.signature):
-                        keys.check(row.signature, content)
-                        if words is not None:
-                            keys.check_words(row.signature, words)
+                        keys.check_whole(row.signature, content, words)
                     if not keys.is_by_first_key(row.signature) or self._resigns:
                         place = {"k_log_id": log_id, "p_seq": row.seq}
                         signing.append(place | {"p_signature": keys.sign(content, words)})
@@ -306,21 +302,13 @@ class _Run:
         """Return a new signature; ``None`` for a row that is signed already, or is refused."""
         try:
             with self._refusing(what, row.signature):
-                self._keys.check(row.signature, content)
-                if words is not None:
-                    self._keys.check_words(row.signature, words)
+                self._keys.check_whole(row.signature, content, words)
         except _Refused as refused:
             self.report.refuse(f"{what} in {row.namespace}", refused.__cause__ or refused)
             return None
         if self._keys.is_by_first_key(row.signature):
             return None
         return self._keys.sign(content, words)
-
-
-def _signed_parts(table: str, row: Any) -> tuple[Sequence[Any], Sequence[Any] | None]:
-    if table == "checkpoints":
-        return checkpoint_content_of(row, row.log_id), None
-    return delta_content_of(row, row.log_id), delta_words_of(row, row.log_id)
 
 
 # --- Statements ----------------------------------------------------------------------------------

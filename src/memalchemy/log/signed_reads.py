@@ -226,7 +226,7 @@ def check_newest_entry(
     Raises:
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
     """
-    if rows:
+    if rows and keys.signs:
         last = rows[-1].seq or 0
         yield from _hold_to_head(
             dialect, log, keys, lambda _, sums: sums is None or sums.last_entry == last

@@ -103,6 +103,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    _refuse_references()
     _refuse_rows()
     maintenance = _options()["memalchemy_dialect"].maintenance
     if not maintenance.drop_extras(revision, op, _schema()) and _dialect() == "sqlite":
@@ -145,6 +146,26 @@ def _refuse_foreign_tables() -> None:
     for table in TABLES:
         if table in there:
             raise ForeignTable(table, _schema())
+
+
+def _refuse_references() -> None:
+    if op.get_context().as_sql:
+        return
+    inspector = sa.inspect(op.get_bind())
+    default = inspector.default_schema_name
+    ours = _schema() or default
+    our_tables = {(ours, table) for table in TABLES}
+    schemas = set(inspector.get_schema_names()) if _dialect() == "postgresql" else {default, ours}
+    for schema in sorted(schemas - {"information_schema"}):
+        for (_, table), keys in inspector.get_multi_foreign_keys(schema).items():
+            for key in keys:
+                place = (key["referred_schema"] or default), key["referred_table"]
+                if (schema, table) not in our_tables and place in our_tables:
+                    raise DowngradeRefused(
+                        f"the table {table!r} has a foreign key to {key['referred_table']!r}, "
+                        "which this downgrade drops; nothing was changed. Remove the key first: "
+                        "if your own Alembic made it, downgrade to the revision before."
+                    )
 
 
 def _refuse_rows() -> None:

@@ -92,7 +92,8 @@ class SchemaOutdated(MemalchemyError):
         else:
             todo = (
                 f"{run} (in Python: await Database(…).migrate(), before `async with`; or, in "
-                "development, Database(…, migrate='upgrade'))"
+                "development, Database(…, migrate='upgrade'); or, where your application's own "
+                "Alembic upgrades it, alembic upgrade heads)"
             )
         if missing_file is not None:
             message = f"there is no file {missing_file}, so no database. To create it run: {todo}."
@@ -159,8 +160,8 @@ class ForeignTable(MemalchemyError):
         super().__init__(
             f"a table named {table!r} that memalchemy did not create is in the way in {place}; "
             "nothing was changed. On PostgreSQL and Oracle give memalchemy a schema of its own: "
-            "Database(url, schema='memalchemy'), or --schema memalchemy on the command line; on "
-            "SQLite use another file."
+            "Database(url, schema='memalchemy'), --schema memalchemy on the command line, "
+            "upgrade_alongside(…, schema='memalchemy') in env.py; on SQLite use another file."
             + (
                 " If it is LangGraph's, `memalchemy import langgraph` imports what it holds."
                 if table == "checkpoints"
@@ -171,7 +172,7 @@ class ForeignTable(MemalchemyError):
 
 
 class DowngradeRefused(MemalchemyError):
-    """A downgrade would drop tables that hold rows."""
+    """A downgrade would drop tables that hold rows, or to which another table refers."""
 
     code = "MA-DOWNGRADE-REFUSED"
 

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from memalchemy import Checkpointer, Database, migrate
+from memalchemy.column_types import LogKey
 from memalchemy.errors import DowngradeRefused, ForeignTable, SchemaOutdated, SchemaTooNew
 from servers import Postgres
 
@@ -134,6 +135,31 @@ async def test_rows_of_the_store_alone_refuse_a_downgrade_too(database_url: str)
         )
         with pytest.raises(DowngradeRefused, match="'store_items' holds rows"):
             await db.run_sync(downgrade_to_nothing)
+
+
+async def test_a_downgrade_below_a_foreign_key_of_the_house_is_refused_and_changes_nothing(
+    database_url: str,
+) -> None:
+    schema = "house" if database_url.startswith("postgresql") else None
+
+    def reference_threads(connection: sa.Connection) -> None:
+        if schema is not None:
+            connection.execute(sa.schema.CreateSchema(schema))
+        house = sa.MetaData()
+        threads = sa.Table("threads", house, sa.Column("log_id", LogKey, primary_key=True))
+        key = sa.Column("log_id", sa.ForeignKey(threads.c.log_id), primary_key=True)
+        sa.Table("orders", house, key, schema=schema).create(connection)
+
+    async with Database(database_url, migrate="off") as db:
+        await db.migrate()
+        await db.run_sync(reference_threads)
+        before = await db.run_sync(tables)
+
+        with pytest.raises(DowngradeRefused, match="'orders' has a foreign key to 'threads'"):
+            await db.run_sync(lambda c: migrate.downgrade(c, "base", delete_rows=True))
+
+        await db.check()
+        assert await db.run_sync(tables) == before
 
 
 async def test_a_downgrade_told_to_delete_rows_does_and_an_upgrade_starts_anew(

@@ -209,7 +209,8 @@ def downgrade(
     *dialect* is that of `upgrade`.
 
     Raises:
-        DowngradeRefused: tables to drop hold rows, and *delete_rows* is not set.
+        DowngradeRefused: tables to drop hold rows, and *delete_rows* is not set; or a table of
+            the house has a foreign key to one of them.
     """
     dialect = dialect or dialect_of(connection)
     dialect.maintenance.lock_migrations(connection, schema)

@@ -1770,8 +1770,8 @@ class Inspector:
         """Return the steps, entries and items that hold words of *query*, the best first.
 
         They are ``hits``. Each has ``kind``, ``framework``, ``namespace``, ``thread_id``,
-        ``checkpoint_id``, ``position``, ``key``, ``score`` and ``occurred_at``; what a kind does not
-        have is ``None``. Their ``snippet`` is pieces of ``text``, with ``hit`` for found words.
+        ``checkpoint_id``, ``position``, ``key``, ``score`` and ``occurred_at``; what a kind does
+        not have is ``None``. Their ``snippet`` is pieces of ``text``, with ``hit`` for found words.
 
         A score is the share of the query that the best of its kind holds, rare words counting more;
         equal scores are ordered by time, the latest first. Internal items are left out as

@@ -5669,6 +5669,36 @@ AND (EXISTS (
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
+-- log.listing.list_namespaces_of_thread(after=False)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_namespaces_of_thread(after=True)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND threads.namespace >= :p_namespace
+AND threads.namespace > :p_namespace
+ORDER BY threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
 -- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads

@@ -8302,6 +8302,35 @@ AND (EXISTS (
 AND threads.thread_id = $3::VARCHAR
 ORDER BY threads.namespace
 
+-- log.listing.list_namespaces_of_thread(after=False)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+LIMIT $6
+
+-- log.listing.list_namespaces_of_thread(after=True)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND (threads.namespace) > ($6::VARCHAR)
+ORDER BY threads.namespace
+LIMIT $7
+
 -- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads

@@ -90,7 +90,14 @@ from memalchemy.log import (
     pending_writes,
     set_thread_metadata,
 )
-from memalchemy.log.listing import ThreadListing, list_logs_below, list_logs_of_thread, read_logs
+from memalchemy.log.listing import (
+    ThreadListing,
+    describe_logs,
+    list_log_heads,
+    list_logs_below,
+    list_logs_of_thread,
+    namespaces_of_thread,
+)
 from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.log.signed_reads import (
     check_all_checkpoints,
@@ -618,7 +625,7 @@ class Checkpointer(Generic[State]):
         it. The root has all logs below it: those of frameworks, conversations, event logs.
         `LogInfo` has the counts and sizes of what a log holds.
         """
-        return await read_logs(
+        heads = await list_log_heads(
             self.db,
             self._path,
             None if thread_id is None else check_thread_id(thread_id),
@@ -627,18 +634,13 @@ class Checkpointer(Generic[State]):
             limit=check_limit(limit),
             connection=connection,
         )
+        return await describe_logs(self.db, heads, connection)
 
     async def namespaces(
         self, thread_id: str, *, connection: HostConnection | None = None
     ) -> list[tuple[str, ...]]:
         """Return the namespaces, from this one on down, in which the thread has a checkpoint."""
-        binds = self._namespace_binds() | {"k_thread_id": check_thread_id(thread_id)}
-        rows = await run_query(self.db, list_logs_below(self.db.dialect), binds, connection)
-        return [
-            decode_namespace(row.namespace)
-            for row in rows
-            if row.deleted_at is None and row.head_id is not None
-        ]
+        return await namespaces_of_thread(self.db, self._path, thread_id, connection=connection)
 
     async def get_storage_stats(
         self, thread_id: str, *, connection: HostConnection | None = None

@@ -882,8 +882,13 @@ class Checkpointer(Generic[State]):
         """
         log = self._log(thread_id)
         check_name(checkpoint_id, "checkpoint_id")
+        for text, what in ((task_id, "task_id"), (task_path, "task_path")):
+            if not isinstance(text, str):
+                raise TypeError(f"{what} must be a str, not {type(text).__name__}")
         given = [_pair(write) for write in check_list(writes, "writes")]
-        places = list(range(len(given))) if indexes is None else check_list(indexes, "indexes")
+        places = list(range(len(given)))
+        if indexes is not None:
+            places = [_check_index(index) for index in check_list(indexes, "indexes")]
         if len(places) != len(given):
             raise ValueError(f"indexes= has {len(places)} places for {len(given)} writes")
         if made_at is not None:
@@ -1520,6 +1525,12 @@ def _pointer(path: str) -> str:
 
 
 def _pair(write: Any) -> tuple[str, Any]:
-    if not isinstance(write, (tuple, list)) or len(write) != 2:
+    if not isinstance(write, (tuple, list)) or len(write) != 2 or not isinstance(write[0], str):
         raise TypeError('writes has pairs of a channel and a value: [("channel", 1)]')
     return write[0], write[1]
+
+
+def _check_index(index: object) -> int:
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise TypeError(f"indexes has whole numbers, not {type(index).__name__}")
+    return index

@@ -7191,6 +7191,11 @@ AND (embeddings.namespace, embeddings.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
+-- search.kept_answers.delete_kept_answers()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+
 -- search.text.narrowed_items(below=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,

@@ -11269,6 +11269,11 @@ FROM made
 JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid
 WHERE made.relname = 'embeddings'
 
+-- search.kept_answers.delete_kept_answers()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+
 -- search.text.narrowed_items(below=False)
 WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key,

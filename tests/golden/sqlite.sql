@@ -7802,6 +7802,11 @@ AND (store_items."key" >= ?
   OR store_items."key" >= ?
   AND store_items."key" < ?)
 
+-- search.kept_answers.delete_kept_answers()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+
 -- search.text.narrowed_items(below=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,

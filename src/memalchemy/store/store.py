@@ -58,6 +58,7 @@ from memalchemy.metadata import check_metadata
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction
+from memalchemy.search.kept_answers import erase_kept_answers
 from memalchemy.search.scope import INTERNAL_RANGE, Place, key_lists, scope_binds
 from memalchemy.search.signed_hits import check_vectors
 from memalchemy.search.vectors import METRICS, Metric, check_vector
@@ -860,6 +861,8 @@ class Store:
                 connection=connection,
                 event=event,
             )
+            answers = partial(erase_kept_answers, d, tenant)
+            await self.db.run(answers, WRITE_ROWS, connection=connection, event=event)
             if connection is None:
                 await erase_deleted_bytes(self.db, event)
             event.details["erased"] = erased

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -60,13 +62,53 @@ async def test_amending_what_was_deleted_meanwhile_changes_nothing(
 
     async def tail(*given: Any, **named: Any) -> list[Entry]:
         found = await look(*given, **named)
-        await memalchemy.Conversation(db, "t").delete()
+        if found:
+            await memalchemy.Conversation(db, "t").delete()
         return found
 
     monkeypatch.setattr(talk.log, "tail", tail)
 
     assert await talk.amend_last("other") is False
     assert await talk.count() == 0
+
+
+CHANGES: dict[str, tuple[str, Callable[[Conversation], Awaitable[Any]]]] = {
+    "amend_last": ("version", lambda talk: talk.amend_last("other")),
+    "restore a list": ("read_columns", lambda talk: talk.restore([Message.user("new")])),
+    "restore a snapshot": (
+        "read_columns",
+        lambda talk: talk.restore({"messages": [Message.user("new")], "summary": None}),
+    ),
+    "purge_messages": ("version", lambda talk: talk.purge_messages(timedelta(days=30))),
+}
+
+
+@pytest.mark.asyncio_only(reason="it happens in the middle of a call of the asynchronous object")
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_writer_without_a_pause_starves_no_change(
+    db: Database, talk: Conversation, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    name, make = CHANGES[change]
+    await talk.add("q", "a", occurred_at=LONG_AGO)
+    read = getattr(talk.log, name)
+    adding: list[asyncio.Task[Any]] = []
+
+    async def read_before_others_write(*given: Any, **named: Any) -> Any:
+        found = await read(*given, **named)
+        more = memalchemy.Conversation(db, "t").add(Message.user("more"))
+        # Without this task's context, it is somebody else who waits.
+        adding.append(asyncio.create_task(more, context=Context()))
+        await asyncio.wait(adding[-1:], timeout=1)  # it does not end while the log is locked
+        return found
+
+    monkeypatch.setattr(talk.log, name, read_before_others_write)
+    await make(talk)
+    await asyncio.gather(*adding)
+    monkeypatch.undo()
+
+    assert len(adding) == 2, "the second try holds the lock"
+    assert said(await talk.history())[-1] == "more"
+    assert "a" not in said(await talk.history())
 
 
 async def test_a_view_does_not_keep_messages_of_a_rolled_back_transaction(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import bindparam, text
@@ -280,6 +281,28 @@ async def test_what_cannot_be_stored_is_refused_before_anything_is_written(
         await checkpointer.put_writes([("a", 1)], "t", "cp", "task", indexes=[1, 2])
 
     assert await checkpointer.get_writes("t", "cp") == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"task_id": {"a": 1}},
+        {"task_path": None},
+        {"indexes": ["0"]},
+        {"indexes": [True]},
+        {"writes": [(1, "value")]},
+    ],
+    ids=repr,
+)
+async def test_names_that_are_no_text_are_refused_before_they_make_writes_unreadable(
+    checkpointer: Checkpointer, wrong: dict[str, Any]
+) -> None:
+    given: dict[str, Any] = {"writes": [("channel", 1)], "task_id": "task"}
+
+    with pytest.raises(TypeError):
+        await checkpointer.put_writes(thread_id="t", checkpoint_id="c", **given | wrong)
+
+    assert await checkpointer.get_writes("t", "c") == []
 
 
 async def test_an_expired_thread_begins_anew_with_a_write(db: Database) -> None:

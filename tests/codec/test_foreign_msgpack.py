@@ -82,3 +82,20 @@ def test_writes_come_back_and_damage_is_seen() -> None:
             decode_writes(damaged, checksum, WRITES_CODEC)
     with pytest.raises(Corrupt, match="unknown codec"):
         decode_writes(payload, checksum, "zwrite9")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ({"a": 1}, "", [(0, "channel", 1)]),
+        ("task", None, [(0, "channel", 1)]),
+        ("task", "", [("0", "channel", 1)]),
+        ("task", "", [(0, 1, 1)]),
+    ],
+    ids=repr,
+)
+def test_writes_with_names_that_are_no_text_are_corrupt(given: Any) -> None:
+    payload, checksum = encode_writes(*given)
+
+    with pytest.raises(Corrupt):
+        decode_writes(payload, checksum, WRITES_CODEC)

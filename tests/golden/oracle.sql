@@ -5669,6 +5669,36 @@ AND (EXISTS (
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
+-- log.listing.list_namespaces_of_thread(after=False)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_namespaces_of_thread(after=True)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND threads.namespace >= :p_namespace
+AND threads.namespace > :p_namespace
+ORDER BY threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
 -- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
@@ -7160,6 +7190,11 @@ AND (embeddings.namespace, embeddings.key) IN (
     SELECT each_.namespace, each_.key
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- search.kept_answers.delete_kept_answers()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
 
 -- search.text.narrowed_items(below=False)
 WITH within AS (

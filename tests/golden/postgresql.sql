@@ -8302,6 +8302,35 @@ AND (EXISTS (
 AND threads.thread_id = $3::VARCHAR
 ORDER BY threads.namespace
 
+-- log.listing.list_namespaces_of_thread(after=False)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+LIMIT $6
+
+-- log.listing.list_namespaces_of_thread(after=True)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND (threads.namespace) > ($6::VARCHAR)
+ORDER BY threads.namespace
+LIMIT $7
+
 -- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
@@ -11239,6 +11268,11 @@ SELECT running.blocks_done AS done, running.blocks_total AS total
 FROM made
 JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid
 WHERE made.relname = 'embeddings'
+
+-- search.kept_answers.delete_kept_answers()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
 
 -- search.text.narrowed_items(below=False)
 WITH within AS MATERIALIZED (

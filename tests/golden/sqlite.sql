@@ -6136,6 +6136,37 @@ AND (EXISTS (
 AND threads.thread_id = ?
 ORDER BY threads.namespace
 
+-- log.listing.list_namespaces_of_thread(after=False)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_namespaces_of_thread(after=True)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+AND (threads.namespace) > (?)
+ORDER BY threads.namespace
+LIMIT ?
+OFFSET ?
+
 -- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
@@ -7770,6 +7801,11 @@ AND (store_items."key" >= ?
   AND store_items."key" < ?
   OR store_items."key" >= ?
   AND store_items."key" < ?)
+
+-- search.kept_answers.delete_kept_answers()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
 
 -- search.text.narrowed_items(below=False)
 WITH within AS (

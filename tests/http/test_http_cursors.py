@@ -63,6 +63,16 @@ async def test_every_list_is_read_whole_page_by_page(db: Database, get: Callable
     assert [item["key"] for item in items[1]] == keys[::-1]
     items = sizes_and_all("/store/a/items", "items", below=True, order="key")
     assert [item["namespace"][1] for item in items[1]] == [f"n{n}" for n in range(5)]
+    sizes, logs = sizes_and_all("/logs", "logs")
+    assert (sizes, [log["thread_id"] for log in logs]) == ([2, 2, 2], threads)
+    assert sizes_and_all("/logs", "logs", pattern="t*")[0] == [2, 2, 1]
+    for n in range(4):
+        await Checkpointer(db, namespace=("below", f"n{n}")).save({}, "long")
+    sizes, logs = sizes_and_all("/logs", "logs", thread_id="long", below=True)
+    below = [["below", f"n{n}"] for n in range(4)]
+    assert (sizes, [log["namespace"] for log in logs]) == ([2, 2, 1], [*below[::-1], []])
+    sizes, namespaces = sizes_and_all("/threads/long/namespaces", "namespaces")
+    assert (sizes, namespaces) == ([2, 2, 1], [[], *below])
     sizes, namespaces = sizes_and_all("/store", "namespaces")
     assert (sizes, namespaces) == ([2] * 3, [["a", f"n{n}"] for n in range(5)] + [["b"]])
 
@@ -109,9 +119,40 @@ async def test_a_client_reads_a_long_history_in_pages(
         assert some == ids[2::-1]
 
 
+async def test_a_client_reads_logs_and_namespaces_in_pages(
+    db: Database, base_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.http.client._remote.PAGE", 2)
+    for n in range(5):
+        await Checkpointer(db, namespace=(f"n{n}",)).save({"n": n}, "t")
+    native = Checkpointer(db)
+    async with HTTPCheckpointer(base_url) as client:
+        assert await client.list_logs(below=True) == await native.list_logs(below=True)
+        some = await client.list_logs(below=True, limit=3)
+        assert some == await native.list_logs(below=True, limit=3)
+        assert len(some) == 3
+        assert await client.namespaces("t") == [(f"n{n}",) for n in range(5)]
+
+
+async def test_logs_that_are_deleted_meanwhile_end_no_list(
+    db: Database, get: Callable[..., Any]
+) -> None:
+    checkpointer = Checkpointer(db)
+    for n in range(5):
+        await checkpointer.save({"n": n}, f"t{n}")
+    first = get("/logs", limit=2).json()
+    await checkpointer.delete("t3")  # the last of the page
+    await checkpointer.save({"n": 9}, "t9")
+
+    after = get("/logs", limit=9, cursor=first["next"]).json()
+    assert [log["thread_id"] for log in after["logs"]] == ["t2", "t1", "t0"]
+    assert "next" not in after
+
+
 @pytest.mark.parametrize("cursor", ["", "x", "ä", "W10", "bnVsbA", "e30", "A" * 20_000])
 def test_cursors_that_are_none_are_refused(get: Callable[..., Any], cursor: str) -> None:
-    for path in ("/threads", "/threads/t/history", "/checkpoints", "/store", "/store/n/items"):
+    lists = ("/threads", "/threads/t/history", "/checkpoints", "/store", "/store/n/items")
+    for path in (*lists, "/logs", "/threads/t/namespaces"):
         answer = get(path, cursor=cursor)
         assert (answer.status_code, answer.json()["code"]) == (422, "MA-ARGUMENT"), path
 

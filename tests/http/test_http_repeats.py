@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from sqlalchemy import Connection, func, select
 
 from httpserver import TOKEN, answering, request_of, running
 from memalchemy import (
@@ -20,11 +21,13 @@ from memalchemy import (
     DatabaseUnreachable,
     HTTPCheckpointer,
     Store,
+    ThreadLog,
 )
 from memalchemy.codec.encryption import generate_key
 from memalchemy.inspection import Inspector
 from memalchemy.maintenance import tenants
 from memalchemy.rotation import rotate_keys
+from memalchemy.schema import StoreItemRow
 from memalchemy.space import measure
 from memalchemy.store.jsonl import export_items
 from servers import Postgres, give_rights, migrated_database
@@ -287,6 +290,49 @@ async def test_stored_answers_are_not_items_of_the_tenant(db: Database, base_url
     assert await store.clear_namespace((), prefix=True) == 1
     assert await put() == {"version": 1}
     assert await store.count((), prefix=True) == 0, "the write was done again"
+
+
+ERASURES: dict[str, Callable[[Database], Any]] = {
+    "the thread": lambda db: Checkpointer(db).forget(thread_id="t"),
+    "metadata": lambda db: Checkpointer(db).forget(metadata={"user": "ada"}),
+    "the tenant": lambda db: Checkpointer(db).forget(tenant=db.tenant),
+    "a namespace": lambda db: Store(db).forget_namespace(("users", "ada")),
+}
+
+
+@pytest.mark.parametrize("erasure", ERASURES)
+async def test_an_erasure_leaves_no_stored_answer(
+    db: Database, base_url: str, erasure: str
+) -> None:
+    log = "/v1/logs/log/t"
+    async with httpx.AsyncClient(base_url=base_url, timeout=60, verify=False) as client:
+        await client.post(f"{log}/entries", json={"entries": [{"value": "a secret"}]})
+
+        async def pop() -> httpx.Response:
+            return await client.post(f"{log}/pop", json={}, headers={"Idempotency-Key": "once"})
+
+        first, again = await pop(), await pop()
+        kept = await answers_kept(db)
+        await ERASURES[erasure](db)
+        await client.post(f"{log}/entries", json={"entries": [{"value": "more"}]})
+        after = await pop()
+
+    assert first.json() == again.json()
+    assert first.json()["entry"]["value"] == "a secret"
+    assert (kept, await answers_kept(db)) == (1, 0 if after.status_code == 409 else 1)
+    if erasure != "the tenant":  # of a tenant nothing is left
+        assert after.status_code == 409
+        assert "has been erased" in after.json()["detail"]
+        assert await ThreadLog(db).count("t") == 1, "nothing was removed again"
+
+
+async def answers_kept(db: Database) -> int:
+    def count(connection: Connection) -> int:
+        mine = StoreItemRow.tenant == db.tenant, StoreItemRow.namespace == "/~answers/"
+        query = select(func.count()).select_from(StoreItemRow).where(*mine)
+        return connection.scalar(query) or 0
+
+    return await db.run_sync(count)
 
 
 @pytest.mark.own_keys

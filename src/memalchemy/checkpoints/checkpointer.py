@@ -90,7 +90,14 @@ from memalchemy.log import (
     pending_writes,
     set_thread_metadata,
 )
-from memalchemy.log.listing import ThreadListing, list_logs_below, list_logs_of_thread, read_logs
+from memalchemy.log.listing import (
+    ThreadListing,
+    describe_logs,
+    list_log_heads,
+    list_logs_below,
+    list_logs_of_thread,
+    namespaces_of_thread,
+)
 from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.log.signed_reads import (
     check_all_checkpoints,
@@ -618,7 +625,7 @@ class Checkpointer(Generic[State]):
         it. The root has all logs below it: those of frameworks, conversations, event logs.
         `LogInfo` has the counts and sizes of what a log holds.
         """
-        return await read_logs(
+        heads = await list_log_heads(
             self.db,
             self._path,
             None if thread_id is None else check_thread_id(thread_id),
@@ -627,18 +634,13 @@ class Checkpointer(Generic[State]):
             limit=check_limit(limit),
             connection=connection,
         )
+        return await describe_logs(self.db, heads, connection)
 
     async def namespaces(
         self, thread_id: str, *, connection: HostConnection | None = None
     ) -> list[tuple[str, ...]]:
         """Return the namespaces, from this one on down, in which the thread has a checkpoint."""
-        binds = self._namespace_binds() | {"k_thread_id": check_thread_id(thread_id)}
-        rows = await run_query(self.db, list_logs_below(self.db.dialect), binds, connection)
-        return [
-            decode_namespace(row.namespace)
-            for row in rows
-            if row.deleted_at is None and row.head_id is not None
-        ]
+        return await namespaces_of_thread(self.db, self._path, thread_id, connection=connection)
 
     async def get_storage_stats(
         self, thread_id: str, *, connection: HostConnection | None = None
@@ -880,8 +882,13 @@ class Checkpointer(Generic[State]):
         """
         log = self._log(thread_id)
         check_name(checkpoint_id, "checkpoint_id")
+        for text, what in ((task_id, "task_id"), (task_path, "task_path")):
+            if not isinstance(text, str):
+                raise TypeError(f"{what} must be a str, not {type(text).__name__}")
         given = [_pair(write) for write in check_list(writes, "writes")]
-        places = list(range(len(given))) if indexes is None else check_list(indexes, "indexes")
+        places = list(range(len(given)))
+        if indexes is not None:
+            places = [_check_index(index) for index in check_list(indexes, "indexes")]
         if len(places) != len(given):
             raise ValueError(f"indexes= has {len(places)} places for {len(given)} writes")
         if made_at is not None:
@@ -1518,6 +1525,12 @@ def _pointer(path: str) -> str:
 
 
 def _pair(write: Any) -> tuple[str, Any]:
-    if not isinstance(write, (tuple, list)) or len(write) != 2:
+    if not isinstance(write, (tuple, list)) or len(write) != 2 or not isinstance(write[0], str):
         raise TypeError('writes has pairs of a channel and a value: [("channel", 1)]')
     return write[0], write[1]
+
+
+def _check_index(index: object) -> int:
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise TypeError(f"indexes has whole numbers, not {type(index).__name__}")
+    return index

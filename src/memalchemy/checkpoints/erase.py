@@ -25,6 +25,7 @@ from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.metadata import check_metadata, kind_of
+from memalchemy.search.kept_answers import erase_kept_answers
 from memalchemy.search.scope import (
     EMBEDDINGS,
     INTERNAL_RANGE,
@@ -66,6 +67,8 @@ async def erase(
             cache.drop_thread(db.tenant, found)
         if metadata is not None:
             erased += await _erase_items_with(db, metadata, connection, event)
+        answers = partial(erase_kept_answers, d, db.tenant)
+        await db.run(answers, WRITE_ROWS, connection=connection, event=event)
     if connection is None:
         await erase_deleted_bytes(db, event)
     return erased

@@ -160,6 +160,12 @@ def decode_writes(
         raise Corrupt("stored writes do not match their checksum")
     try:
         task_id, task_path, writes = decode_value(decompress(payload, MAX_VALUE_BYTES, _DICTIONARY))
-        return task_id, task_path, [(index, channel, value) for index, channel, value in writes]
+        found = [(index, channel, value) for index, channel, value in writes]
+        names = [task_id, task_path, *(channel for _, channel, _ in found)]
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError("a name that is no text")
+        if not all(isinstance(index, int) for index, _, _ in found):
+            raise TypeError("an index that is no whole number")
     except (TypeError, ValueError) as error:
         raise Corrupt("stored writes cannot be read") from error
+    return task_id, task_path, found

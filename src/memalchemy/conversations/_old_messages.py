@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
 
-from memalchemy._retry import retry_on_conflict
+from memalchemy._transactions import transaction_of
 from memalchemy.contracts import Entry, Seconds, to_lifetime
 from memalchemy.conversations._stored_summary import SummaryLog
+from memalchemy.database import HostConnection
 from memalchemy.events import operation
 from memalchemy.messages import is_system, is_user_turn
 from memalchemy.threads import ThreadLog
+from memalchemy.threads.log_retry import retry_on_log
 
 
 async def purge_messages(
@@ -44,30 +47,37 @@ async def _purge_thread(log: ThreadLog, thread_id: str, cutoff: datetime, batch:
     removed, after, has_more = 0, 0, True
     while has_more:
         attempt = partial(_purge_batch, log, thread_id, cutoff, after, batch)
-        gone, after, has_more = await retry_on_conflict(attempt, f"thread {thread_id!r}")
+        gone, after, has_more = await retry_on_log(log, thread_id, attempt)
         removed += gone
     return removed
 
 
 async def _purge_batch(
-    log: ThreadLog, thread_id: str, cutoff: datetime, after: int, batch: int
+    log: ThreadLog,
+    thread_id: str,
+    cutoff: datetime,
+    after: int,
+    batch: int,
+    connection: HostConnection | None,
 ) -> tuple[int, int, bool]:
     """Remove about *batch* old messages beyond *after*, in one transaction.
 
     Returns how many were removed, up to which position, and whether there may be more.
     """
-    version = await log.version(thread_id)
-    old, reached, has_more = await _old_messages(log, thread_id, cutoff, after, batch)
+    version = await log.version(thread_id, connection=connection)
+    entries = log.iter_entries(thread_id, after=after, page_size=batch, connection=connection)
+    async with aclosing(entries):
+        old, reached, has_more = await _old_messages(entries, cutoff, after, batch)
     removed = 0
     if old:
-        async with log.db.transaction() as tx:
+        async with transaction_of(log.db, connection) as tx:
             removed = await log.remove(thread_id, old, expected_version=version, connection=tx)
             await SummaryLog(log, thread_id).invalidate(tx)
     return removed, reached, has_more
 
 
 async def _old_messages(
-    log: ThreadLog, thread_id: str, cutoff: datetime, after: int, batch: int
+    entries: AsyncIterator[Entry], cutoff: datetime, after: int, batch: int
 ) -> tuple[list[int], int, bool]:
     """Return the positions of about *batch* old messages, the last position, and if there is more.
 
@@ -76,17 +86,16 @@ async def _old_messages(
     old: list[int] = []
     exchange: list[Entry] = []
     reached = after
-    async with aclosing(log.iter_entries(thread_id, after=after, page_size=batch)) as entries:
-        async for entry in entries:
-            if is_user_turn(entry.value) and exchange:
-                if not _is_old(exchange, cutoff):
-                    return old, reached, False
-                old += _dialogue(exchange)
-                reached = exchange[-1].position
-                exchange = []
-                if len(old) >= batch:
-                    return old, reached, True
-            exchange.append(entry)
+    async for entry in entries:
+        if is_user_turn(entry.value) and exchange:
+            if not _is_old(exchange, cutoff):
+                return old, reached, False
+            old += _dialogue(exchange)
+            reached = exchange[-1].position
+            exchange = []
+            if len(old) >= batch:
+                return old, reached, True
+        exchange.append(entry)
     if exchange and _is_old(exchange, cutoff):
         old += _dialogue(exchange)
     return old, reached, False

@@ -13,7 +13,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from memalchemy._retry import retry_on_conflict
 from memalchemy._transactions import transaction_of
 from memalchemy.context.manager import ConversationManager
 from memalchemy.context.summarizers import SummarizerBase
@@ -48,6 +47,7 @@ from memalchemy.events import Event, publish
 from memalchemy.messages import calls_of, is_user_turn, role_of
 from memalchemy.state import Message, Role
 from memalchemy.threads import ThreadLog
+from memalchemy.threads.log_retry import retry_on_log
 
 NAMESPACE = ("conversation",)
 
@@ -202,9 +202,9 @@ class Conversation:
         Messages that others add meanwhile are not lost.
         """
 
-        async def attempt() -> bool:
-            version = await self.log.version(self.thread_id, connection=connection)
-            entry = await self._last_of_assistant(connection)
+        async def attempt(tx: HostConnection | None) -> bool:
+            version = await self.log.version(self.thread_id, connection=tx)
+            entry = await self._last_of_assistant(tx)
             if entry is None:
                 return False
             message = Message.of(entry.value).model_copy(update={"content": content})
@@ -213,10 +213,10 @@ class Conversation:
                 entry.position,
                 Message.of(message.to_record()).to_record(),
                 expected_version=version,
-                connection=connection,
+                connection=tx,
             )
 
-        return await retry_on_conflict(attempt, f"thread {self.thread_id!r}")
+        return await retry_on_log(self.log, self.thread_id, attempt, connection)
 
     async def clear(self, *, connection: HostConnection | None = None) -> int:
         """Remove all messages, the summary and an open exchange; return how many messages went."""
@@ -442,8 +442,8 @@ class Conversation:
     ) -> CachedConversation:
         """Write the difference to *records*, clear another log with it, return what was read."""
 
-        async def attempt() -> CachedConversation:
-            read = await read_conversation(self.log, self.thread_id, connection)
+        async def attempt(tx: HostConnection | None) -> CachedConversation:
+            read = await read_conversation(self.log, self.thread_id, tx)
             same = common_prefix_length(read.records, records)
             if clearing is not None or not same == len(records) == len(read.records):
                 await self.log.replace_suffix(
@@ -453,11 +453,11 @@ class Conversation:
                     occurred_at=at,
                     clearing=clearing,
                     expected_version=0 if read.reading is None else read.reading.version,
-                    connection=connection,
+                    connection=tx,
                 )
             return read
 
-        return await retry_on_conflict(attempt, f"thread {self.thread_id!r}")
+        return await retry_on_log(self.log, self.thread_id, attempt, connection)
 
     async def _last_of_assistant(self, connection: HostConnection | None) -> Entry | None:
         entries = self.log.iter_entries(

@@ -205,7 +205,7 @@ class HTTPCheckpointer(Generic[State]):
         pattern: str = "*",
         below: bool = False,
     ) -> list[LogInfo]:
-        """Describe logs, each a thread in one namespace, most recently written first.
+        """Describe at most *limit* logs, each a thread in one namespace, last written first.
 
         As `memalchemy.Checkpointer.list_logs`: with *below* also the logs of frameworks,
         conversations and entries.
@@ -509,6 +509,9 @@ class HTTPStore:
         meanwhile may be taken for the one that was read.
 
         Returns the value that is there then; ``None`` without one.
+
+        Raises:
+            Conflict: others were faster 20 times; nothing was changed.
         """
 
     def clear_namespace(self, namespace: Namespace, *, prefix: bool = False) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,7 +25,7 @@ from sqlalchemy import (
 from memalchemy.contracts import LogInfo, check_query
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
-from memalchemy.keys import check_thread_id, decode_namespace, encode_id
+from memalchemy.keys import check_thread_id, decode_namespace, encode_id, encode_namespace
 from memalchemy.log.entries import has_entries, is_entry, is_not_empty
 from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.log.tables import (
@@ -151,6 +151,18 @@ def list_logs_below(dialect: Dialect) -> Executable:
     )
 
 
+@statement(after=(False, True))
+def list_namespaces_of_thread(dialect: Dialect, after: bool) -> Executable:
+    """Select a page of the namespaces, from one on down, in which a thread has a checkpoint."""
+    thread = THREADS.c.thread_id == bindparam("k_thread_id")
+    query = select(THREADS.c.namespace).where(
+        in_namespace(THREADS, below=True), thread, live(), _has("checkpoints")
+    )
+    if after:
+        query = query.where(after_key(dialect, THREADS, ("namespace",)))
+    return query.order_by(THREADS.c.namespace).limit(bindparam("p_limit"))
+
+
 @statement()
 def list_logs_of_thread(dialect: Dialect) -> Executable:
     """Select the logs of a thread in all namespaces, tombstones included."""
@@ -190,6 +202,32 @@ async def threads_by_prefix(db: Database, prefix: str, *, limit: int) -> list[st
     binds = {"k_tenant": db.tenant, "p_limit": limit, "p_low": id_range[0], "p_high": id_range[1]}
     rows = await run_query(db, list_ids_in_range(db.dialect), binds, replica_ok=True)
     return [row.thread_id for row in rows]
+
+
+async def namespaces_of_thread(
+    db: Database,
+    path: str,
+    thread_id: str,
+    *,
+    limit: int | None = None,
+    after: tuple[str, ...] | None = None,
+    connection: HostConnection | None = None,
+) -> list[tuple[str, ...]]:
+    """Return the namespaces in which a thread has a checkpoint, sorted as paths, at most *limit*.
+
+    They are those from the one stored as *path* on down, or of them those behind *after*.
+    """
+    binds = namespace_binds(db.tenant, path, below=True)
+    binds["k_thread_id"] = check_thread_id(thread_id)
+    if after is not None:
+        binds["p_namespace"] = encode_namespace(after)
+
+    def page(is_next: bool) -> Executable:
+        return list_namespaces_of_thread(db.dialect, after=is_next or after is not None)
+
+    size = PAGE if limit is None else min(limit, PAGE)
+    rows = await take_first(scan(db, page, binds, ("namespace",), connection, size=size), limit)
+    return [decode_namespace(row.namespace) for row in rows]
 
 
 # --- Logs of entries -----------------------------------------------------------------------------
@@ -359,11 +397,13 @@ async def scan_matching(
             yield [row for row in rows if matches(row.thread_id)]
 
 
-async def take_first(pages: AsyncGenerator[list[Any]], limit: int) -> list[Any]:
-    """Return the first *limit* rows of *pages*, and read no page beyond them."""
+async def take_first(pages: AsyncGenerator[Any], limit: int | None) -> list[Any]:
+    """Return the first *limit* rows of *pages*, and read no page beyond them; ``None``: all."""
     found: list[Any] = []
     async with aclosing(pages):
-        while len(found) < limit and (rows := await anext(pages, None)) is not None:
+        while limit is None or len(found) < limit:
+            if (rows := await anext(pages, None)) is None:
+                break
             found += rows
     return found[:limit]
 
@@ -442,7 +482,15 @@ def measure_logs(dialect: Dialect) -> Executable:
     )
 
 
-async def read_logs(
+class LogMark(NamedTuple):
+    """Place of a log in a listing by the time of the last write."""
+
+    updated_at: datetime
+    thread_id: str
+    namespace: tuple[str, ...]
+
+
+async def list_log_heads(
     db: Database,
     path: str,
     thread_id: str | None,
@@ -450,12 +498,14 @@ async def read_logs(
     below: bool,
     pattern: str,
     limit: int,
-    connection: HostConnection | None,
-) -> list[LogInfo]:
-    """Return the first *limit* logs of a namespace, most recently written first.
+    after: LogMark | None = None,
+    connection: HostConnection | None = None,
+) -> list[Any]:
+    """Return the heads of the first *limit* logs of a namespace, most recently written first.
 
     The namespace is the one stored as *path*, with *below* also those under it. The logs are those
-    of threads whose id matches the glob *pattern*, or those of one thread.
+    of threads whose id matches the glob *pattern*, or those of one thread; with *after* those
+    behind that mark. `describe_logs` says what they hold.
     """
     binds = namespace_binds(db.tenant, path, below)
     scope = "namespace" if not below else "tenant" if path == "/" else "below"
@@ -465,12 +515,25 @@ async def read_logs(
         which, id_range, pattern = "thread", None, "*"
     elif id_range is not None:
         which = "prefix"
+    if after is not None:
+        binds |= {
+            "p_active_at": truncate_to_second(after.updated_at),
+            "p_updated_at": after.updated_at,
+            "p_thread_id": after.thread_id,
+            "p_namespace": encode_namespace(after.namespace),
+        }
 
-    def page(after: bool) -> Executable:
-        return list_logs(db.dialect, which=which, scope=scope, after=after)
+    def page(is_next: bool) -> Executable:
+        return list_logs(db.dialect, which=which, scope=scope, after=is_next or after is not None)
 
     found = scan_matching(db, page, binds, pattern, id_range, connection, size=min(limit, PAGE))
-    heads = await take_first(found, limit)
+    return await take_first(found, limit)
+
+
+async def describe_logs(
+    db: Database, heads: Sequence[Any], connection: HostConnection | None = None
+) -> list[LogInfo]:
+    """Return what some logs hold, without those that were deleted meanwhile."""
     sizes: dict[Any, Any] = {}
     for listed in db.dialect.statements.list_batches("p_logs", [(head.log_id,) for head in heads]):
         for row in await run_query(
@@ -492,5 +555,5 @@ async def read_logs(
             metadata=head.meta,
         )
         for head, size in ((head, sizes[head.log_id]) for head in heads)
-        if size.checkpoints or size.entries  # else deleted meanwhile
+        if size.checkpoints or size.entries
     ]

@@ -1,18 +1,15 @@
-"""Compare-and-swap of an item: read, change, write, and retry if another was faster.
-
-The loop of `Store.change`, and the check of ``expected_version``. Optimistic: nothing is locked
-while the caller's function decides.
-"""
+"""Compare-and-swap of an item: a caller's change of it, and the check of ``expected_version``."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from inspect import isawaitable
 from typing import Any, Final
 
 from memalchemy.contracts import UNSET, StoreItem, check_callable
-from memalchemy.errors import Conflict
+from memalchemy.errors import Conflict, MemalchemyError, ThreadDeleted
 
 
 class ChangeResult(Enum):
@@ -33,46 +30,57 @@ DELETE: Final = ChangeResult.DELETE
 Change = Callable[[StoreItem | None], Any]
 """Returns the new value for an item, or for ``None``; or an awaitable of it."""
 
-MAX_UNSEEN_CONFLICTS = 3
-"""Conflicts in a row in which a transaction reads what it read before, until it gives up."""
+
+class FunctionError(Exception):
+    """Carries a `Conflict` of the caller's function past the retries: no try was lost by it."""
+
+    def __init__(self, error: MemalchemyError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
-async def compare_and_swap(
-    item: StoreItem | None,
-    change: Change,
-    write: Callable[[StoreItem | None, Any], Awaitable[Any]],
-    *,
-    in_transaction: bool,
-) -> Any:
-    """Let *change* decide about *item* and *write* it, again for as long as another was faster.
+@contextmanager
+def function_errors() -> Iterator[None]:
+    """Raise a `FunctionError` of the block as the error that the caller's function raised."""
+    try:
+        yield
+    except FunctionError as carrier:
+        raise carrier.error from carrier.error.__cause__
 
-    Returns the value that is there then. *write* raises the `Conflict` of a store's writes.
+
+class ItemChange:
+    """A caller's function that decides about an item.
+
+    ``is_awaitable`` says whether its last call returned an awaitable. Such a function may take
+    long, and may use the database itself, so nothing may be locked while it runs.
     """
-    check_callable(change, "change", "an item")
-    unseen = 0
-    while True:
-        said = change(item)
-        value = await said if isawaitable(said) else said
+
+    is_awaitable = False
+
+    def __init__(self, function: Change) -> None:
+        check_callable(function, "change", "an item")
+        self._function = function
+
+    async def apply(
+        self, item: StoreItem | None, write: Callable[[StoreItem | None, Any], Awaitable[object]]
+    ) -> Any:
+        """Let the function decide about *item*, *write* that, and return the value there is then.
+
+        Raises:
+            Conflict: of *write*: *item* is not what is there any more.
+            FunctionError: the function raised an error that is retried where a write raises it.
+        """
         try:
-            await write(item, value)
-        except Conflict as conflict:
-            found = conflict.current
-            now = found if isinstance(found, StoreItem) else None
-            # An item may come and go once between two reads; not again and again.
-            unseen = unseen + 1 if _is_same(item, now) else 0
-            if in_transaction and unseen == MAX_UNSEEN_CONFLICTS:
-                raise Conflict(
-                    "the transaction of connection= still sees what somebody else has changed "
-                    "since, so it can change nothing there; nothing was changed. Begin it anew, "
-                    "or use READ COMMITTED, which sees what others commit.",
-                    expected=conflict.expected,
-                    current=now,
-                ) from conflict
-            item = now
-        else:
-            if value is LEAVE:
-                return None if item is None else item.value
-            return None if value is DELETE else value
+            value = self._function(item)
+            self.is_awaitable = isawaitable(value)
+            if self.is_awaitable:
+                value = await value
+        except (Conflict, ThreadDeleted) as error:
+            raise FunctionError(error) from error
+        await write(item, value)
+        if value is LEAVE:
+            return None if item is None else item.value
+        return None if value is DELETE else value
 
 
 def check_expected(version: object, *, or_item: bool = True) -> None:
@@ -95,9 +103,3 @@ def version_conflict(key: str, expected: object, current: StoreItem | None) -> C
         expected=expected,
         current=current,
     )
-
-
-def _is_same(one: StoreItem | None, other: StoreItem | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return (one.version, one.created_at) == (other.version, other.created_at)

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
+from memalchemy._locked_retry import retry_with_lock
+from memalchemy._retry import retry_on_conflict
 from memalchemy.codec.values import frozen, is_heavy, pointer_of
 from memalchemy.contracts import (
     UNSET,
@@ -56,6 +58,7 @@ from memalchemy.metadata import check_metadata
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction
+from memalchemy.search.kept_answers import erase_kept_answers
 from memalchemy.search.scope import INTERNAL_RANGE, Place, key_lists, scope_binds
 from memalchemy.search.signed_hits import check_vectors
 from memalchemy.search.vectors import METRICS, Metric, check_vector
@@ -65,8 +68,9 @@ from memalchemy.store.compare_and_swap import (
     DELETE,
     LEAVE,
     Change,
+    ItemChange,
     check_expected,
-    compare_and_swap,
+    function_errors,
     version_conflict,
 )
 from memalchemy.store.embedding import (
@@ -453,7 +457,9 @@ class Store:
         *function* takes the `StoreItem`, or ``None`` if there is none. It returns the new value,
         ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine function. If others write
         the item meanwhile it is called again, with what they wrote, so it should do nothing else.
-        An exception that it raises passes through, and nothing is changed.
+        The item is locked then, and nobody else is faster again; it is not locked for a coroutine
+        function or an embedder, which may take long. An exception that the function raises passes
+        through, and nothing is changed.
 
         Returns the value that is there then; ``None`` without one.
 
@@ -462,14 +468,16 @@ class Store:
             index, ttl: as for `put`.
 
         Raises:
-            Conflict: the transaction of *connection* does not see what others have written, so that
-                no new value could be made of it.
+            Conflict: others were faster 20 times, with an item that could not be locked; or the
+                transaction of *connection* does not see what they have written. Nothing was
+                changed.
         """
-        where = (namespace, key)
+        where, target = (namespace, key), f"the item {key!r}"
+        change = ItemChange(function)
 
-        async def write(item: StoreItem | None, value: Any) -> None:
+        async def write(tx: HostConnection | None, item: StoreItem | None, value: Any) -> None:
             if value is DELETE and item is not None:
-                await self.delete(*where, expected_version=item, connection=connection)
+                await self.delete(*where, expected_version=item, connection=tx)
             elif value is not LEAVE and value is not DELETE:
                 kept = item.metadata if metadata is UNSET and item is not None else metadata
                 await self.put(
@@ -479,11 +487,21 @@ class Store:
                     index=index,
                     ttl=ttl,
                     expected_version=item,
-                    connection=connection,
+                    connection=tx,
                 )
 
-        read = await self.get_item(*where, refresh=False, connection=connection)
-        return await compare_and_swap(read, function, write, in_transaction=connection is not None)
+        async def attempt(tx: HostConnection | None) -> Any:
+            item = await self.get_item(*where, refresh=False, connection=tx)
+            return await change.apply(item, partial(write, tx))
+
+        with function_errors():
+            try:
+                return await attempt(connection)
+            except Conflict:
+                if change.is_awaitable or self.embedder is not None:
+                    return await retry_on_conflict(partial(attempt, connection), target)
+                lock = partial(self.hold, [where])
+                return await retry_with_lock(self.db, lock, attempt, target, connection)
 
     # --- Reading ----------------------------------------------------------------------------------
 
@@ -843,6 +861,8 @@ class Store:
                 connection=connection,
                 event=event,
             )
+            answers = partial(erase_kept_answers, d, tenant)
+            await self.db.run(answers, WRITE_ROWS, connection=connection, event=event)
             if connection is None:
                 await erase_deleted_bytes(self.db, event)
             event.details["erased"] = erased

@@ -3003,7 +3003,9 @@ class Store:
         *function* takes the `StoreItem`, or ``None`` if there is none. It returns the new value,
         ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine function. If others write
         the item meanwhile it is called again, with what they wrote, so it should do nothing else.
-        An exception that it raises passes through, and nothing is changed.
+        The item is locked then, and nobody else is faster again; it is not locked for a coroutine
+        function or an embedder, which may take long. An exception that the function raises passes
+        through, and nothing is changed.
 
         Returns the value that is there then; ``None`` without one.
 
@@ -3012,8 +3014,9 @@ class Store:
             index, ttl: as for `put`.
 
         Raises:
-            Conflict: the transaction of *connection* does not see what others have written, so that
-                no new value could be made of it.
+            Conflict: others were faster 20 times, with an item that could not be locked; or the
+                transaction of *connection* does not see what they have written. Nothing was
+                changed.
         """
 
     def change_matching(

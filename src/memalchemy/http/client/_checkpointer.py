@@ -347,26 +347,26 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         pattern: str = "*",
         below: bool = False,
     ) -> list[LogInfo]:
-        """Describe logs, each a thread in one namespace, most recently written first.
+        """Describe at most *limit* logs, each a thread in one namespace, last written first.
 
         As `memalchemy.Checkpointer.list_logs`: with *below* also the logs of frameworks,
         conversations and entries.
         """
         query = {
             "thread_id": None if thread_id is None else check_thread_id(thread_id),
-            "limit": check_limit(limit),
             "pattern": pattern,
             "below": "true" if below else None,
         }
         await self._server.require("list_all_logs", "list_logs")
-        tree = await self._server.read("GET", "/logs", query)
-        return self._server.decode_list(wire.decode_log_info, tree, "logs")
+        trees = await self._server.all_pages("/logs", "logs", query, check_limit(limit))
+        return [self._server.decode(wire.decode_log_info, tree) for tree in trees]
 
     async def namespaces(self, thread_id: str) -> list[tuple[str, ...]]:
         """Return the namespaces in which the thread has a checkpoint."""
         await self._server.require("list_namespaces", "namespaces")
-        tree = await self._server.read("GET", _thread_path(thread_id) + "/namespaces")
-        return self._server.decode_list(tuple, tree, "namespaces")
+        path = _thread_path(thread_id) + "/namespaces"
+        found = await self._server.all_pages(path, "namespaces", {}, None)
+        return [self._server.decode(tuple, parts) for parts in found]
 
     async def set_thread_metadata(self, thread_id: str, metadata: Mapping[str, Any]) -> None:
         """Replace the metadata of the thread itself as a whole; `list_logs` returns it.

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import aclosing, contextmanager
 from typing import Any
 
+from memalchemy._retry import retry_on_conflict
 from memalchemy.codec.values import from_jsonable, jsonable
 from memalchemy.contracts import (
     UNSET,
@@ -230,8 +231,18 @@ class HTTPStore(RemoteClient):
         meanwhile may be taken for the one that was read.
 
         Returns the value that is there then; ``None`` without one.
+
+        Raises:
+            Conflict: others were faster 20 times; nothing was changed.
         """
-        from memalchemy.store.compare_and_swap import DELETE, LEAVE, compare_and_swap  # needs SQL
+        from memalchemy.store.compare_and_swap import (  # needs SQL
+            DELETE,
+            LEAVE,
+            ItemChange,
+            function_errors,
+        )
+
+        change = ItemChange(function)
 
         async def write(item: StoreItem | None, value: Any) -> None:
             if value is LEAVE:
@@ -250,8 +261,11 @@ class HTTPStore(RemoteClient):
                 expected_version=None if item is None else item.version,
             )
 
-        item = await self.get_item(namespace, key)
-        return await compare_and_swap(item, function, write, in_transaction=False)
+        async def attempt() -> Any:
+            return await change.apply(await self.get_item(namespace, key), write)
+
+        with function_errors():
+            return await retry_on_conflict(attempt, f"the item {key!r}")
 
     async def delete_batch(self, keys: Iterable[tuple[Namespace, str]]) -> int:
         """Delete items with their vectors, in one transaction; return the number that existed."""

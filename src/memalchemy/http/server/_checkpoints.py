@@ -24,8 +24,15 @@ from memalchemy.http.server._context import Answer, RequestContext, page
 from memalchemy.http.server._limits import MAX_RESULTS
 from memalchemy.http.server._operations import Operations
 from memalchemy.http.server._values import decode
-from memalchemy.keys import check_thread_id
-from memalchemy.log.listing import ThreadListing, ThreadMark
+from memalchemy.keys import check_thread_id, decode_namespace
+from memalchemy.log.listing import (
+    LogMark,
+    ThreadListing,
+    ThreadMark,
+    describe_logs,
+    list_log_heads,
+    namespaces_of_thread,
+)
 
 THREAD = "/threads/{thread_id}"
 CHECKPOINTS = "/threads/{thread_id}/checkpoints"
@@ -186,17 +193,43 @@ async def list_all_logs(context: RequestContext, query: schemas.ListAllLogsQuery
     """Describe logs, each a thread in one namespace, the most recently written first."""
     if query.thread_id is not None:
         check_thread_id(query.thread_id)
-    found = await context.checkpointer.list_logs(
-        query.thread_id, limit=query.limit, pattern=query.pattern, below=query.below
+    after = None
+    if query.cursor is not None:
+        time, thread_id, parts = decode_cursor("all logs", query.cursor, (datetime, str, list))
+        after = LogMark(time, thread_id, tuple(parts))
+    heads = await list_log_heads(
+        context.db,
+        ROOT,
+        query.thread_id,
+        below=query.below,
+        pattern=query.pattern,
+        limit=query.limit + 1,
+        after=after,
     )
-    return {"logs": [wire.encode_log_info(info) for info in found]}
+    answer = page("logs", heads, query.limit, _cursor_of_log)
+    infos = await describe_logs(context.db, answer["logs"])
+    return answer | {"logs": [wire.encode_log_info(info) for info in infos]}
 
 
-@operations.add("GET", THREAD + "/namespaces", answer=schemas.SomeNamespaces)
-async def list_namespaces(context: RequestContext, thread_id: str) -> Any:
+@operations.add(
+    "GET",
+    THREAD + "/namespaces",
+    query=schemas.ListNamespacesOfThreadQuery,
+    answer=schemas.NamespaceList,
+)
+async def list_namespaces(
+    context: RequestContext, thread_id: str, query: schemas.ListNamespacesOfThreadQuery
+) -> Any:
     """List the namespaces in which a thread has a checkpoint."""
-    found = await context.checkpointer.namespaces(thread_id)
-    return {"namespaces": [list(namespace) for namespace in found]}
+    after = None
+    if query.cursor is not None:
+        (parts,) = decode_cursor("namespaces of a thread", query.cursor, (list,))
+        after = tuple(parts)
+    found = await namespaces_of_thread(
+        context.db, ROOT, thread_id, limit=query.limit + 1, after=after
+    )
+    namespaces = [list(namespace) for namespace in found]
+    return page("namespaces", namespaces, query.limit, _cursor_of_namespace)
 
 
 @operations.add(
@@ -421,6 +454,15 @@ def _place_of(info: CheckpointRecord) -> tuple[datetime, int, str]:
 
 def _cursor_of_thread(mark: ThreadMark) -> str:
     return encode_cursor("threads", mark.updated_at, mark.thread_id)
+
+
+def _cursor_of_log(head: Any) -> str:
+    namespace = decode_namespace(head.namespace)
+    return encode_cursor("all logs", head.updated_at, head.thread_id, namespace)
+
+
+def _cursor_of_namespace(parts: list[str]) -> str:
+    return encode_cursor("namespaces of a thread", parts)
 
 
 async def _history(

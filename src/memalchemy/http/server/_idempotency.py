@@ -1,7 +1,9 @@
 """Writes that are done once, however often a client repeats them with one Idempotency-Key.
 
 The answer is stored with the write, in one transaction. So it is there for whoever repeats the
-request, after a lost connection, a restart, or through another server on the same database.
+request, after a lost connection, a restart, or through another server on the same database. Every
+erasure of the tenant's takes the stored answers with it, and leaves the fingerprints of requests:
+what was done is not done again.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from memalchemy.errors import Conflict, MemalchemyError
 from memalchemy.http.server._context import Answer, RequestContext
 from memalchemy.http.server._problems import Problem
 from memalchemy.keys import InternalNamespace
+from memalchemy.search.kept_answers import ANSWERS
 
-NAMESPACE = InternalNamespace(("requests",))
-"""Namespace of the stored answers, in the store of the tenant, who does not see them there."""
+REQUESTS = InternalNamespace(("requests",))
+"""Namespace of the fingerprints of requests that were done, beside that of their answers."""
 
 LIFETIME = 24 * 60 * 60
 """Seconds for which an answer is kept."""
@@ -54,6 +57,7 @@ async def answer_once(context: RequestContext, key: str, request: str, write: Wr
 
     Raises:
         Problem: the key was used for another request (422).
+        Conflict: the request was done, and its answer has been erased.
     """
     done = await _stored(context, key, request)
     if done is not None:
@@ -82,21 +86,27 @@ async def _write_and_store(context: RequestContext, key: str, request: str, writ
     async with context.db.transaction() as tx:
         answer = await write(context.on(tx))
         record = {
-            "request": request,
             "status": answer.status,
             "tree": answer.tree,
             "headers": dict(answer.headers),
         }
         await context.requests.put(
-            NAMESPACE, key, record, ttl=LIFETIME, expected_version=None, connection=tx
+            REQUESTS, key, request, ttl=LIFETIME, expected_version=None, connection=tx
         )
+        await context.requests.put(ANSWERS, key, record, ttl=LIFETIME, connection=tx)
     return answer
 
 
 async def _stored(context: RequestContext, key: str, request: str) -> Answer | None:
-    record: Any = await context.requests.get(NAMESPACE, key)
-    if record is None:
+    done = await context.requests.get(REQUESTS, key)
+    if done is None:
         return None
-    if record["request"] != request:
+    if done != request:
         raise Problem(422, "this Idempotency-Key was used for another request; nothing was done")
+    record: Any = await context.requests.get(ANSWERS, key)
+    if record is None:
+        raise Conflict(
+            "this request was done under its Idempotency-Key, and its answer has been erased by a "
+            "forget since; nothing was done now"
+        )
     return Answer(record["tree"], record["status"], record["headers"])

@@ -113,7 +113,7 @@ def _problem_statuses(operation: Operation, with_tokens: bool) -> set[int]:
     if operation.conditional:
         statuses |= {400} if operation.method == "GET" else {400, 412, 428}
     if operation.keyed:
-        statuses |= {400}
+        statuses |= {400, 409}
     if operation.body is not None:
         statuses |= {400, 408, 413, 415}
     return statuses

@@ -212,7 +212,7 @@ class ListEntriesQuery(ListQuery):
     newest_first: Flag = False
 
 
-class ListAllLogsQuery(Query):
+class ListAllLogsQuery(ListQuery):
     thread_id: Annotated[Id | None, Field(description="Only those of this thread.")] = None
     limit: Limit = 100
     pattern: Annotated[Text, Field(description="A glob over the whole id: *, ?, [a-z].")] = "*"
@@ -237,6 +237,10 @@ class NamespaceQuery(Query):
 
 class ListNamespacesQuery(ListQuery):
     prefix: Annotated[Namespace | None, Field(description="A namespace, such as users/ada.")] = None
+    limit: Limit = 100
+
+
+class ListNamespacesOfThreadQuery(ListQuery):
     limit: Limit = 100
 
 
@@ -628,12 +632,8 @@ class LogInfo(Schema):
     metadata: Annotated[Tree, Field(description="The thread's own.")]
 
 
-class LogInfoList(Schema):
+class LogInfoList(Page):
     logs: list[LogInfo]
-
-
-class SomeNamespaces(Schema):
-    namespaces: list[list[str]]
 
 
 class Edited(Schema):

@@ -7,7 +7,6 @@ from a2a.server.tasks import TaskStore
 from a2a.types import Task
 
 from memalchemy.database import HostConnection
-from memalchemy.integrations._locked_retry import retry_with_lock
 from memalchemy.integrations.a2a._task_adapter import (
     TaskAdapter,
     read_entries,
@@ -15,6 +14,7 @@ from memalchemy.integrations.a2a._task_adapter import (
     write_task,
 )
 from memalchemy.integrations.a2a._task_entries import TaskEntries, to_task
+from memalchemy.threads.log_retry import retry_on_log
 
 
 class MemalchemyTaskStore(TaskAdapter, TaskStore):
@@ -53,7 +53,7 @@ class MemalchemyTaskStore(TaskAdapter, TaskStore):
             stored = await read_stored(tasks, task_id, tx)
             await write_task(tasks, task_id, entries, stored, connection=tx)
 
-        await retry_with_lock(tasks, task_id, attempt)
+        await retry_on_log(tasks, task_id, attempt)
 
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
         """Return a new object with the task; ``None`` if the caller has no such task.

@@ -15,7 +15,6 @@ from a2a.types import Task, TaskState
 
 from memalchemy._transactions import transaction_of
 from memalchemy.database import HostConnection
-from memalchemy.integrations._locked_retry import retry_with_lock
 from memalchemy.integrations.a2a._task_adapter import (
     Stored,
     TaskAdapter,
@@ -26,6 +25,7 @@ from memalchemy.integrations.a2a._task_adapter import (
 from memalchemy.integrations.a2a._task_entries import TaskEntries, rest_of, to_task
 from memalchemy.integrations.a2a.task_event_stream import events_of, to_bytes
 from memalchemy.integrations.a2a.task_store import MemalchemyTaskStore
+from memalchemy.threads.log_retry import retry_on_log
 
 _TERMINAL = frozenset(
     {
@@ -103,7 +103,7 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
                     await events_of(self.db, self.namespace).append(task_id, [value], connection=tx)
             return TaskVersion(version)
 
-        return await retry_with_lock(tasks, task_id, attempt)
+        return await retry_on_log(tasks, task_id, attempt)
 
     async def get(self, task_id: str, context: ServerCallContext) -> StoredTask | None:
         """Return a new object with the task, and its version; ``None`` if there is no such task.

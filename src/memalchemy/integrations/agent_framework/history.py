@@ -10,9 +10,9 @@ from agent_framework._sessions import filter_new_messages
 
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import Adapter, AnyDatabase
-from memalchemy.integrations._locked_retry import retry_with_lock
 from memalchemy.keys import check_list, check_namespace
 from memalchemy.threads import ThreadLog
+from memalchemy.threads.log_retry import retry_on_log
 
 DEFAULT_SESSION = "default"
 """Thread of messages without a session id, as in the framework's `FileHistoryProvider`."""
@@ -120,7 +120,7 @@ class MemalchemyHistoryProvider(Adapter, HistoryProvider):
             new = [one.to_dict() for one in filter_new_messages(existing, messages)]
             await self.log.append(thread_id, new, expected_version=version, connection=tx)
 
-        await retry_with_lock(self.log, thread_id, attempt)
+        await retry_on_log(self.log, thread_id, attempt)
 
     async def clear(self, session_id: str | None) -> None:
         """Delete the messages of a session."""

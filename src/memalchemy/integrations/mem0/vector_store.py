@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mem0.utils.scoring import get_bm25_params
 from mem0.vector_stores.base import VectorStoreBase
 from pydantic import BaseModel
 
+from memalchemy._locked_retry import retry_with_lock
 from memalchemy.contracts import NewItem, StoreItem
+from memalchemy.database import HostConnection
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, SyncAdapter
 from memalchemy.integrations.mem0._filters import to_filter
 from memalchemy.keys import check_list, check_name, check_namespace
-from memalchemy.store import LEAVE, Store
-from memalchemy.store.compare_and_swap import compare_and_swap
+from memalchemy.store import Store
 
 Payloads = Sequence[Mapping[str, Any]]
 
@@ -242,21 +244,22 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
     async def _update(
         self, key: str, vector: Sequence[float] | None, payload: Mapping[str, Any] | None
     ) -> None:
-        def changed(item: StoreItem | None) -> Any:
-            if item is None:
-                return LEAVE
-            return item.value if payload is None else dict(payload)
+        where = (self.namespace, key)
 
-        async def write(item: StoreItem | None, value: Any) -> None:
+        async def attempt(tx: HostConnection | None) -> None:
+            item = await self.store.get_item(*where, connection=tx)
             if item is None:
                 return
+            value = item.value if payload is None else dict(payload)
             kept = vector
             if kept is None:
-                kept = await self.store.get_embedding(self.namespace, key)
-            await self.store.put(self.namespace, key, value, embedding=kept, expected_version=item)
+                kept = await self.store.get_embedding(*where, connection=tx)
+            await self.store.put(
+                *where, value, embedding=kept, expected_version=item, connection=tx
+            )
 
-        item = await self.store.get_item(self.namespace, key)
-        await compare_and_swap(item, changed, write, in_transaction=False)
+        lock = partial(self.store.hold, [where])
+        await retry_with_lock(self.store.db, lock, attempt, f"the memory {key!r}")
 
 
 def _cosine(distance: float | None) -> float:

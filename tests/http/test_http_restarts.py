@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
+import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from httpserver import ended, started
-from memalchemy import Checkpointer, Database, DatabaseUnreachable, HTTPCheckpointer, ThreadLog
-from memalchemy.http import HTTPThreadLog
+from memalchemy import (
+    Checkpointer,
+    Database,
+    DatabaseUnreachable,
+    HTTPCheckpointer,
+    Store,
+    ThreadLog,
+)
+from memalchemy.http import HTTPStore, HTTPThreadLog
 from servers import free_port
 
 pytestmark = pytest.mark.usefixtures("lasting")
@@ -129,3 +139,63 @@ async def test_restarts_under_load_lose_no_acknowledged_write_and_double_none(
     for code, said in load.exits:
         assert code == 0, said[-2000:]
         assert "Traceback" not in said
+
+
+# --- Requests that do not end --------------------------------------------------------------------
+
+GRACE = 1
+SPACE = ("n",)
+
+
+def seconds_to_end(process: Any) -> tuple[float, str]:
+    began = time.monotonic()
+    code, said = ended(process, signal.SIGTERM)
+    assert code == 0, said
+    return time.monotonic() - began, said
+
+
+def send(base: str, head: str, body: bytes, *, length: int = 0, buffer: int = 0) -> socket.socket:
+    """Send a request on a connection of its own, and do not read its answer."""
+    target = urlsplit(base)
+    connection = socket.socket()
+    if buffer:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    connection.connect((target.hostname, target.port))
+    lines = (head, "Host: 127.0.0.1", "Content-Type: application/json")
+    lines += (f"Content-Length: {length or len(body)}", "", "")
+    connection.sendall("\r\n".join(lines).encode() + body)
+    return connection
+
+
+@pytest.mark.alone
+async def test_requests_that_do_not_end_keep_no_server_from_stopping(
+    db: Database, shared_url: str
+) -> None:
+    arguments = ("--db", shared_url, "--tenant", db.tenant)
+    process, base = await asyncio.to_thread(started, *arguments, grace=GRACE)
+    idle, _ = await asyncio.to_thread(seconds_to_end, process)
+    await Checkpointer(db).save({"text": "x" * 4_000_000}, "long")
+    store = Store(db)
+    await store.put(SPACE, "locked", "before")
+
+    process, base = await asyncio.to_thread(started, *arguments, grace=GRACE)
+    async with HTTPStore(base) as client:
+        await client.put(SPACE, "acknowledged", 1)
+    put = "PUT /v1/store/n/items/{} HTTP/1.1"
+    with ExitStack() as connections:
+        async with db.transaction() as tx:
+            await store.hold([(SPACE, "locked")], tx)
+            body = b'{"value": "after"}'
+            for connection in (
+                send(base, put.format("slow"), b"{", length=1000),
+                send(base, "GET /v1/threads/long HTTP/1.1", b"", buffer=4096),
+                send(base, put.format("locked"), body),
+                send(base, put.format("locked") + "\r\nIdempotency-Key: once", body),
+            ):
+                connections.enter_context(connection)
+            await asyncio.sleep(1)
+            took, said = await asyncio.to_thread(seconds_to_end, process)
+
+    assert took < GRACE + 2 + idle, said
+    assert await store.get(SPACE, "acknowledged") == 1
+    assert await store.get(SPACE, "slow") is None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +16,14 @@ import typer
 
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
+from memalchemy.cli.exit_codes import OK
 from memalchemy.cli.formatting import count
 from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.usage import UsageError, usage_errors
 from memalchemy.http import Tokens
+
+SECONDS_TO_CLOSE = 1.0
+"""Seconds after the grace in which the database is closed."""
 
 
 @command("serve", example="memalchemy --db sqlite:///agent.db serve --port 8080")
@@ -147,27 +153,53 @@ async def serve(
             "--pool-size and --max-overflow are for a server to which memalchemy keeps a pool of "
             "connections: a SQLite file has none, and PgBouncer keeps its own"
         )
-    async with ctx.database(statement_timeout=statement_timeout, **given) as db:
-        try:
-            with usage_errors(), _telemetry() if otel else nullcontext():
-                await serve(
-                    db,
-                    host=host,
-                    port=port,
-                    tokens=tokens,
-                    insecure=insecure,
-                    max_body=max_body,
-                    limits=limits,
-                    inspector=inspector,
-                    requires_conditions=require_conditions,
-                    origins=origin or (),
-                    rate=rate or None,
-                    timeout=timeout,
-                    grace=grace,
-                    started=started,
-                )
-        except OSError as error:
-            raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    with _end_within(grace + SECONDS_TO_CLOSE) as stopping:
+        async with ctx.database(statement_timeout=statement_timeout, **given) as db:
+            try:
+                with usage_errors(), _telemetry() if otel else nullcontext():
+                    await serve(
+                        db,
+                        host=host,
+                        port=port,
+                        tokens=tokens,
+                        insecure=insecure,
+                        max_body=max_body,
+                        limits=limits,
+                        inspector=inspector,
+                        requires_conditions=require_conditions,
+                        origins=origin or (),
+                        rate=rate or None,
+                        timeout=timeout,
+                        grace=grace,
+                        started=started,
+                        stopping=stopping,
+                    )
+            except OSError as error:
+                raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        await asyncio.get_running_loop().shutdown_default_executor()
+
+
+@contextmanager
+def _end_within(seconds: float) -> Iterator[Callable[[], None]]:
+    """Yield a function that gives the block so many seconds to end, and then ends the process.
+
+    A thread of the block may be in a call that nothing interrupts, such as SQLite's that waits for
+    a lock. What was acknowledged is committed; what was not is undone, as after a crash.
+    """
+
+    def end() -> None:
+        logging.getLogger("memalchemy.http").warning(
+            "the grace is over, and a call to the database has not ended: it is cut off"
+        )
+        logging.shutdown()
+        os._exit(OK)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    try:
+        yield timer.start
+    finally:
+        timer.cancel()
 
 
 @contextmanager

@@ -43,12 +43,14 @@ async def serve(
     max_connections: int = 1000,
     grace: float = 10.0,
     started: Callable[[str], object] | None = None,
+    stopping: Callable[[], object] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
     """Offer *db* over HTTP until SIGINT or SIGTERM comes, or *stop* is set.
 
-    The server then takes no new requests and lets running ones end for *grace* seconds. It does not
-    close *db*. Signals are handled in the main thread only.
+    The server then takes no new requests and lets running ones end for *grace* seconds; it cancels
+    those that have not ended then. It does not close *db*, whose `close` waits for writes that have
+    begun, such as one that waits for a lock. Signals are handled in the main thread only.
 
     Args:
         host: the address to listen on. Without *tokens* it must be a local one, unless *insecure*
@@ -56,6 +58,7 @@ async def serve(
         port: 0 is any free port.
         max_connections: connections at once. A request above it is answered with 503.
         started: called with the base URL once requests can come.
+        stopping: called when no new requests are taken any more.
 
     The other arguments are those of `app`.
 
@@ -91,8 +94,22 @@ async def serve(
         max_connections=max_connections,
         grace=grace,
         started=started,
+        stopping=stopping,
         stop=stop,
     )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which says when it begins to stop."""
+
+    def __init__(self, config: uvicorn.Config, stopping: Callable[[], object] | None) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._stopping is not None:
+            self._stopping()
+        await super().shutdown(sockets)
 
 
 async def run_application(
@@ -103,10 +120,11 @@ async def run_application(
     max_connections: int,
     grace: float,
     started: Callable[[str], object] | None,
+    stopping: Callable[[], object] | None = None,
     stop: asyncio.Event | None,
 ) -> None:
     """Run an application on a socket, with the arguments and errors of `serve`."""
-    server = uvicorn.Server(
+    server = _Server(
         uvicorn.Config(
             application,
             ws="none",
@@ -116,17 +134,18 @@ async def run_application(
             server_header=False,
             limit_concurrency=max_connections,
             timeout_graceful_shutdown=max(1, round(grace)),
-        )
+        ),
+        stopping,
     )
     with _listening(host, port) as listener, _signals_stop(server):
-        stopping = None if stop is None else asyncio.create_task(_stop_after(stop, server))
+        waiting = None if stop is None else asyncio.create_task(_stop_after(stop, server))
         try:
             if started is not None:  # what comes from now on waits in the backlog of the listener
                 started(_url(host, listener))
             await server.serve(sockets=[listener])
         finally:
-            if stopping is not None:
-                stopping.cancel()
+            if waiting is not None:
+                waiting.cancel()
 
 
 async def _stop_after(stop: asyncio.Event, server: uvicorn.Server) -> None:

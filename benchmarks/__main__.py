@@ -21,10 +21,11 @@ from typing import TextIO
 from benchmarks import compare_runs, curves_report, report
 from benchmarks.compare_runs import ALLOWED, CannotCompare
 from benchmarks.measure import ROUNDS, Finding
-from benchmarks.workload import FULL, SHAPE, BadThreads, Message, read_messages
+from benchmarks.workload import FULL, SHAPE, BadThreads, Message, read_messages, read_threads
 
 GROUPS = (
     "growth",
+    "short_threads",
     "turns",
     "throughput",
     "footprint",
@@ -67,11 +68,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         curves_report.write_committed(curves_report.committed())
         return 0
     try:
+        if given.separately:
+            asyncio.run(_separately(read_threads(given.threads)))
+            return 0
         messages = read_messages(given.threads)
         if given.check:
             return _check(given, messages)
         if given.curves:
             return asyncio.run(_curves(messages))
+        if given.add:
+            stored = compare_runs.stored_run(given.stored)
+            compare_runs.check_addition(stored.about, report.machine(), len(messages), given.only)
         results = asyncio.run(_run(messages, given.rounds, given.only))
     except (BadThreads, CannotCompare) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -85,8 +92,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     print(report.table(results))
     print("", _beside_the_stored(given, results), "", sep="\n")
-    _keep(results, given.out, _name(given))
+    if given.add:
+        _write(stored.with_addition(results, _groups(given)), _name(given))
+    else:
+        _keep(results, given.out, _name(given))
     return results.exit_code
+
+
+async def _separately(threads: list[list[Message]]) -> None:
+    """Measure threads as they are, and print what was found."""
+    from benchmarks import short_threads
+    from benchmarks.servers import postgres
+
+    lengths = [len(thread) for thread in threads]
+    print(
+        f"{len(threads):,} threads of {min(lengths):,} to {max(lengths):,} messages, "
+        f"{sum(lengths):,} in all"
+    )
+    with tempfile.TemporaryDirectory(prefix="ma-bench-") as directory, postgres() as server:
+        measuring = short_threads.compare(
+            threads, "these threads", Path(directory), server.new_database
+        )
+        async for finding in measuring:
+            print(report.line(finding), flush=True)
 
 
 async def _curves(messages: list[Message]) -> int:
@@ -140,6 +168,11 @@ def _beside_the_stored(given: argparse.Namespace, results: report.Results) -> st
 def _name(given: argparse.Namespace) -> str:
     """The name of the stored run that this one may replace."""
     return "integrations" if given.integrations else "results"
+
+
+def _groups(given: argparse.Namespace) -> Sequence[str]:
+    """The groups of the stored run, in its order."""
+    return INTEGRATIONS if given.integrations else GROUPS
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -200,6 +233,19 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="measure how operations grow on SQLite, up to a million threads and states of 50 MB, "
         "and show it in docs/benchmarks.md; nothing else is measured",
     )
+    parser.add_argument(
+        "--add",
+        action="store_true",
+        help="put the groups of --only, which the stored run has not, into it and into the pages "
+        "that show it. The pages say when they were measured",
+    )
+    parser.add_argument(
+        "--separately",
+        action="store_true",
+        help="save the threads of FILE, all of them, as they are, and not joined into one: print "
+        "bytes and times of saves beside LangGraph's savers. Nothing else is measured, and nothing "
+        "is written",
+    )
     given = parser.parse_args(arguments)
     if given.render:
         return given
@@ -209,16 +255,22 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--json is for --check")
     if given.check and given.out is not None:
         parser.error("--check writes nothing: leave --out out")
+    if given.separately and (given.only or given.check or given.add or given.out or given.curves):
+        parser.error("--separately is for --threads FILE alone: leave the other options out")
+    if given.add and (not given.only or given.check or given.out or given.stored):
+        parser.error("--add needs --only alone, since it writes to the stored run of docs")
     if given.stored is None:
         given.stored = report.stored_file(_name(given))
     if given.rounds < ROUNDS:
         parser.error(f"--rounds must be at least {ROUNDS}: fewer have no middle to trust")
     known = (*GROUPS, *INTEGRATIONS, *ALONE)
     if given.only is None:
-        given.only = list(INTEGRATIONS if given.integrations else GROUPS)
+        given.only = list(_groups(given))
     if unknown := [name for name in given.only if name not in known]:
         parser.error(f"--only knows {', '.join(known)}, not {', '.join(unknown)}")
     given.only = [name for name in known if name in given.only]
+    if given.add and (others := [name for name in given.only if name not in _groups(given)]):
+        parser.error(f"--add: {', '.join(others)} is no part of that stored run")
     return given
 
 
@@ -238,16 +290,19 @@ async def _run(
             "there are, are left out"
         )
     findings: list[Finding] = []
+    seconds: dict[str, float] = {}
     started, load = time.monotonic(), report.load_average()
     with tempfile.TemporaryDirectory(prefix="ma-bench-") as directory, postgres() as server:
         for number, (name, module) in enumerate(modules, start=1):
             say(f"[{number}/{len(modules)}] {name}")
+            began = time.monotonic()
             measuring = module.measure(messages, Path(directory), server.new_database, rounds)
             async for finding in measuring:
                 findings.append(finding)
                 say(f"{time.monotonic() - started:5.0f} s  {report.line(finding)}")
+            seconds[name] = time.monotonic() - began
         about = report.circumstances(
-            len(messages), rounds, groups, load, time.monotonic() - started
+            len(messages), rounds, groups, load, time.monotonic() - started, seconds
         )
         about["postgresql"] = durability(server.new_database())
     return report.Results(about, tuple(findings))
@@ -258,10 +313,14 @@ def _keep(results: report.Results, out: Path | None, name: str) -> None:
         report.write(results, out, name)
         print(f"Written: {out / name}.json, {out / name}.svg")
     elif report.is_whole(results, INTEGRATIONS if name == "integrations" else GROUPS):
-        report.write_committed(name, results)
-        print(f"Written: docs/benchmarks/{name}.json, {name}.svg, and the pages that show them.")
+        _write(results, name)
     else:
         print("Not written: this is a part of a run. --out DIR keeps it elsewhere.")
+
+
+def _write(results: report.Results, name: str) -> None:
+    report.write_committed(name, results)
+    print(f"Written: docs/benchmarks/{name}.json, {name}.svg, and the pages that show them.")
 
 
 if __name__ == "__main__":

@@ -175,6 +175,23 @@ def check_workload(stored: Mapping[str, Any], messages: int, groups: Iterable[st
         )
 
 
+def check_addition(
+    stored: Mapping[str, Any], here: Mapping[str, Any], messages: int, groups: Iterable[str]
+) -> None:
+    """Check that groups that are to be measured *here* may be added to the stored run.
+
+    Raises:
+        CannotCompare: it was measured elsewhere or with other messages, or has one of the groups.
+    """
+    if other := other_kind(stored, here):
+        raise CannotCompare(f"{other}: nothing can be added")
+    check_workload(stored, messages, ())
+    if known := [one for one in groups if one in stored["groups"]]:
+        raise CannotCompare(
+            f"the stored run has {', '.join(known)} already: a whole run replaces it"
+        )
+
+
 def compare(stored: Results, now: Results) -> Comparison:
     """Compare the findings of the groups that *now* measured."""
     before = {(one.group, one.name): one for one in stored.findings}

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.measure import TOLERANCE, Finding
 from benchmarks.picture import draw, draw_pairs
-from benchmarks.workload import FULL
+from benchmarks.workload import FULL, THREADS
 
 ROOT = Path(__file__).parents[1]
 COMMITTED = ROOT / "docs" / "benchmarks"
@@ -30,12 +30,22 @@ PAGES = {
 """The committed runs, by the names of their JSON and their picture, and where each is shown."""
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 
+SHORT_BEGIN, SHORT_END = "<!-- short-threads:begin -->", "<!-- short-threads:end -->"
+
+SAVERS = {"SQLite": "AsyncSqliteSaver", "PostgreSQL": "AsyncPostgresSaver"}
+"""LangGraph's savers."""
+
 OVERVIEW = "size-and-speed.svg"
 """README's picture, of the bytes on disk and the time of a save beside LangGraph's savers."""
 
 HIGHLIGHTS = {
-    "AsyncSqliteSaver's bytes to ours, text search on": "bytes of 1,222 steps, SQLite",
-    "AsyncPostgresSaver's bytes to ours, text search on": "bytes of 1,222 steps, PostgreSQL",
+    "AsyncSqliteSaver's bytes to ours, text search on": "bytes of a thread of 1,222 steps, SQLite",
+    "AsyncPostgresSaver's bytes to ours, text search on": (
+        "bytes of a thread of 1,222 steps, PostgreSQL"
+    ),
+    "threads of 30 messages: AsyncSqliteSaver's bytes to ours, text search on": (
+        "bytes of the same messages as threads of 30, SQLite"
+    ),
     "save at 1,000 messages, PostgreSQL": "save at 1,000 messages, PostgreSQL",
     "save at 50 messages, SQLite": "save at 50 messages, SQLite",
     "load the newest of 1,000 messages, cold, SQLite": "first load of 1,000 messages, SQLite",
@@ -78,6 +88,7 @@ TITLES = {
     "hybrid": "Search by both",
     "conversations": "Conversations",
     "limits": "Limits",
+    "short_threads": "Short threads",
 }
 """The groups of the whole run, in the order of the report."""
 
@@ -133,6 +144,15 @@ class Results:
         """The finding of that name."""
         return next(finding for finding in self.findings if finding.name == name)
 
+    def with_addition(self, part: Results, order: Sequence[str]) -> Results:
+        """This run with the groups of *part*, a later run; all groups are put in *order*."""
+        groups = {*self.about["groups"], *part.about["groups"]}
+        about = self.about | {
+            "groups": [group for group in order if group in groups],
+            "added": [*self.about.get("added", []), part.about],
+        }
+        return Results(about, (*self.findings, *part.findings))
+
     def as_json(self) -> str:
         found = {"about": self.about, "findings": [one.as_dict() for one in self.findings]}
         return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
@@ -144,9 +164,17 @@ class Results:
 
 
 def circumstances(
-    messages: int, rounds: int, groups: Sequence[str], load: Sequence[float], seconds: float
+    messages: int,
+    rounds: int,
+    groups: Sequence[str],
+    load: Sequence[float],
+    seconds: float,
+    of_groups: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """What the numbers depend on; nothing that names the machine."""
+    """What the numbers depend on; nothing that names the machine.
+
+    *of_groups* says how many of the *seconds* each group took.
+    """
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "messages": messages,
@@ -154,6 +182,7 @@ def circumstances(
         "groups": list(groups),
         "tolerance": TOLERANCE,
         "seconds": round(seconds),
+        "seconds_of_groups": {name: round(took) for name, took in (of_groups or {}).items()},
         **machine(),
         "load_average_before": [round(one, 2) for one in load],
         "load_average_after": [round(one, 2) for one in load_average()],
@@ -256,9 +285,45 @@ def readme_section(results: Results) -> str:
 
 def compared(finding: Finding) -> str:
     """A finding beside another library in words; where ours loses, they are bold."""
-    if finding.group == "size":  # theirs to ours
+    if finding.rule == "at least":  # bytes, theirs to ours
         return _in_words(finding.value, "smaller", "larger")
     return _in_words(1 / finding.value, "faster", "slower")
+
+
+SHORT_THREADS = {
+    "an empty database": ("an empty database: {saver}'s bytes to ours", None),
+    **{
+        label: (
+            f"threads of {length} messages: {{saver}}'s bytes to ours, text search {how}",
+            f"threads of {length} messages: save, {{engine}}, text search {how}",
+        )
+        for label, length, how in (
+            ("120 threads of 10", 10, "on"),
+            ("40 threads of 30", 30, "on"),
+            ("the same, text search off", 30, "off"),
+            ("6 threads of 200", 200, "on"),
+        )
+    },
+}
+"""Rows of the table of short threads: the names of the findings of bytes and of saves."""
+
+
+def short_threads_section(results: Results) -> str:
+    """The short threads in words, on both databases."""
+    rows = [
+        "| the same 1,200 messages, as | "
+        + " | ".join(f"{what}, {engine}" for what in ("bytes", "save") for engine in SAVERS)
+        + " |",
+        "|---|---|---|---|---|",
+    ]
+    for label, names in SHORT_THREADS.items():
+        cells = [
+            compared(results.named(name.format(saver=saver, engine=engine))) if name else ""
+            for name in names
+            for engine, saver in SAVERS.items()
+        ]
+        rows.append("| " + " | ".join([label, *cells]) + " |")
+    return "\n".join(rows)
 
 
 def _in_words(times: float, better: str, worse: str) -> str:
@@ -269,19 +334,18 @@ def _in_words(times: float, better: str, worse: str) -> str:
 
 def overview(results: Results) -> str:
     """README's picture, as SVG."""
-    databases = {"SQLite": "AsyncSqliteSaver", "PostgreSQL": "AsyncPostgresSaver"}
     sizes = [
         (database, results.named(f"{saver}'s bytes to ours, text search on"))
-        for database, saver in databases.items()
+        for database, saver in SAVERS.items()
     ]
     saves = [
         (f"{database}, {count} messages", results.named(f"save at {count} messages, {database}"))
-        for database in databases
+        for database in SAVERS
         for count in ("50", "200", "1,000")
     ]
     steps = f"{results.about['messages']:,}"
     panels = {
-        f"Bytes on disk after {steps} steps of a conversation": sizes,
+        f"Bytes on disk after {steps} steps: {THREADS} conversations joined into one thread": sizes,
         "Time of one save": saves,
     }
     return draw_pairs(panels, ("memalchemy", "LangGraph's savers"))
@@ -309,9 +373,30 @@ def docs_section(results: Results) -> str:
             f"{server['synchronous_commit']}, its shared_buffers {server['shared_buffers']}.",
             "",
         ]
+    if took := about.get("seconds_of_groups"):
+        each = ", ".join(f"`{group}` {seconds} s" for group, seconds in took.items())
+        lines += [f"The groups took {each}.", ""]
+    for later in about.get("added", []):
+        lines += [_addition(later, about), ""]
     for title, found in results.grouped():
         lines += [f"### {title}", "", *markdown(found), ""]
     return "\n".join(lines).rstrip()
+
+
+def _addition(later: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    """Where and when groups were measured that were added to a run."""
+    groups = " and ".join(f"`{group}`" for group in later["groups"])
+    others = [
+        f"{name} {number}"
+        for name, number in later["versions"].items()
+        if about["versions"].get(name) != number
+    ]
+    return (
+        f"Measured later and added: {groups}, on {later['date']}, load average "
+        f"{load_text(later['load_average_before'])} before and "
+        f"{load_text(later['load_average_after'])} after the {later['seconds']} s that it took, "
+        + (f"with {', '.join(others)}." if others else "with the same versions.")
+    )
 
 
 def load_text(found: Sequence[float]) -> str:
@@ -364,5 +449,12 @@ def write_committed(name: str, results: Results) -> None:
         (COMMITTED / OVERVIEW).write_text(overview(results), encoding="utf-8")
     for page in PAGES[name]:
         path = ROOT / page
-        text = with_section(path.read_text(encoding="utf-8"), SECTIONS[page](results))
-        path.write_text(text, encoding="utf-8")
+        path.write_text(rendered(page, path.read_text(encoding="utf-8"), results), encoding="utf-8")
+
+
+def rendered(page: str, text: str, results: Results) -> str:
+    """*text*, that of a page, with what it shows of *results*."""
+    text = with_section(text, SECTIONS[page](results))
+    if SHORT_BEGIN in text:
+        text = with_section(text, short_threads_section(results), (SHORT_BEGIN, SHORT_END))
+    return text

@@ -38,21 +38,39 @@ def read_messages(path: Path) -> list[Message]:
     Raises:
         BadThreads: there is no such file, it looks otherwise, or holds too little.
     """
-    messages: list[Message] = []
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(islice(lines, THREADS), start=1):
-                messages += _messages_of(line, f"{path}, line {number}")
-    except OSError as error:
-        raise BadThreads(f"{path}: {error.strerror}. It must be a file with {SHAPE}") from error
-    except UnicodeDecodeError as error:
-        raise BadThreads(f"{path} is not UTF-8 text. It must be a file with {SHAPE}") from error
+    messages = [message for thread in _threads_of(path, THREADS) for message in thread]
     if len(messages) < FEWEST:
         raise BadThreads(
             f"{path} holds {len(messages)} messages in its first {THREADS} threads; at least "
             f"{FEWEST} are needed, and the targets speak of {FULL:,}"
         )
     return messages[:FULL]
+
+
+def read_threads(path: Path) -> list[list[Message]]:
+    """All threads of such a file, each as it is; those without messages are left out.
+
+    Raises:
+        BadThreads: there is no such file, it looks otherwise, or holds no messages.
+    """
+    threads = [thread for thread in _threads_of(path, None) if thread]
+    if not threads:
+        raise BadThreads(f"{path} holds no messages. It must be a file with {SHAPE}")
+    return threads
+
+
+def _threads_of(path: Path, limit: int | None) -> list[list[Message]]:
+    """The first *limit* threads of a file, or all."""
+    try:
+        with path.open(encoding="utf-8") as lines:
+            return [
+                _messages_of(line, f"{path}, line {number}")
+                for number, line in enumerate(islice(lines, limit), start=1)
+            ]
+    except OSError as error:
+        raise BadThreads(f"{path}: {error.strerror}. It must be a file with {SHAPE}") from error
+    except UnicodeDecodeError as error:
+        raise BadThreads(f"{path} is not UTF-8 text. It must be a file with {SHAPE}") from error
 
 
 def _messages_of(line: str, place: str) -> list[Message]:

@@ -14,6 +14,7 @@ from benchmarks import compare_runs, report
 from benchmarks.compare_runs import (
     CannotCompare,
     Comparison,
+    check_addition,
     check_workload,
     compare,
     other_kind,
@@ -156,6 +157,18 @@ def test_other_messages_and_missing_groups_cannot_be_compared() -> None:
         check_workload(about, 40, ["turns"])
     with pytest.raises(CannotCompare, match="has no group limits; it has growth, turns"):
         check_workload(about, MESSAGES, ["turns", "limits"])
+
+
+def test_a_group_is_added_to_a_run_of_the_same_machine_that_lacks_it() -> None:
+    about = run().about
+
+    check_addition(about, about, MESSAGES, ["limits"])
+    with pytest.raises(CannotCompare, match="has turns already"):
+        check_addition(about, about, MESSAGES, ["limits", "turns"])
+    with pytest.raises(CannotCompare, match="36 messages, and this one of 40"):
+        check_addition(about, about, 40, ["limits"])
+    with pytest.raises(CannotCompare, match="nothing can be added"):
+        check_addition(about | {"cpus": 999}, about, MESSAGES, ["limits"])
 
 
 def test_a_stored_run_that_is_not_there_is_refused_with_how_to_make_one(tmp_path: Path) -> None:

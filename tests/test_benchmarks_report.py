@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import time
@@ -12,10 +13,11 @@ from xml.etree import ElementTree
 
 import pytest
 from benchmarks import report
-from benchmarks.__main__ import GROUPS, INTEGRATIONS
+from benchmarks.__main__ import ALONE, GROUPS, INTEGRATIONS
 from benchmarks.measure import (
     CpuTime,
     Finding,
+    Rule,
     Run,
     Seconds,
     Stopwatch,
@@ -30,7 +32,7 @@ from benchmarks.measure import (
 )
 from benchmarks.picture import draw, draw_pairs, measure
 from benchmarks.report import Results, with_section
-from benchmarks.workload import FEWEST, FULL, BadThreads, prose, read_messages
+from benchmarks.workload import FEWEST, FULL, BadThreads, prose, read_messages, read_threads
 
 ROOT = Path(__file__).parents[1]
 SMALL = ROOT / "tests" / "data" / "threads.jsonl"
@@ -54,9 +56,19 @@ RUNS = {"results": (GROUPS, report.TITLES), "integrations": (INTEGRATIONS, repor
 def test_a_page_shows_the_committed_run(name: str, page: str) -> None:
     text = (ROOT / page).read_text()
 
-    assert with_section(text, report.SECTIONS[page](report.committed(name))) == text, (
+    assert report.rendered(page, text, report.committed(name)) == text, (
         "python -m benchmarks --render writes it"
     )
+
+
+def test_the_page_says_where_the_win_is_small_and_where_short_threads_lose() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    _, _, rest = page.partition(report.SHORT_BEGIN)
+    rows = rest.partition(report.SHORT_END)[0].strip().splitlines()[2:]
+
+    assert len(rows) == len(report.SHORT_THREADS)
+    assert [row for row in rows if "slower**" in row], "a loss"
+    assert [row for row in rows if "larger**" in row], "an empty database"
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -119,7 +131,8 @@ def test_readme_shows_wins_and_losses_and_how_many_targets_are_met() -> None:
     section = report.readme_section(stored)
     rows = [row for row in section.splitlines() if row.startswith("| ")][1:]
 
-    assert len(rows) == 5
+    assert len(rows) == 6
+    assert [row for row in rows if "as threads of 30" in row], "not one long thread alone"
     assert [row for row in rows if "**" in row], "a loss"
     assert [row for row in rows if "**" not in row], "a win"
     assert report.summary(stored) in section
@@ -138,16 +151,16 @@ def test_a_page_of_the_documentation_shows_every_target_that_is_missed() -> None
 
 
 @pytest.mark.parametrize(
-    ("group", "value", "words"),
+    ("better", "value", "words"),
     [
-        ("size", 200.4, "200 times smaller"),
-        ("size", 0.5, "**2 times larger**"),
-        ("save", 0.2, "5 times faster"),
-        ("save", 1.8, "**1.8 times slower**"),
+        ("at least", 200.4, "200 times smaller"),
+        ("at least", 0.5, "**2 times larger**"),
+        ("at most", 0.2, "5 times faster"),
+        ("at most", 1.8, "**1.8 times slower**"),
     ],
 )
-def test_a_loss_is_said_as_plainly_as_a_win(group: str, value: float, words: str) -> None:
-    one = Finding(group, "a", value, "x", None, "1 ms", "2 ms", "")
+def test_a_loss_is_said_as_plainly_as_a_win(better: Rule, value: float, words: str) -> None:
+    one = Finding("save", "a", value, "x", None, "1 ms", "2 ms", "", better=better)
 
     assert report.compared(one) == words
 
@@ -287,6 +300,33 @@ def test_a_finding_with_cpu_time_and_a_floor_comes_back_from_its_json() -> None:
     assert Results.from_json(results(one).as_json()).findings == (one,)
 
 
+def test_groups_that_were_measured_later_are_part_of_the_run_and_the_page_says_when() -> None:
+    stored = results(finding(1.0, at_most(1.0)))
+    stored.about["groups"] = [name for name in GROUPS if name != "short_threads"]
+    stored.about["versions"] = {"orjson": "3"}
+    about = report.circumstances(FULL, 5, ["short_threads"], (9.5,), 42.0)
+    about |= {"date": "2026-11-30", "versions": {"orjson": "4"}}
+    later = Finding("short_threads", "b", 0.5, "x", None, "1 MB", "2 MB", better="at least")
+
+    whole = stored.with_addition(Results(about, (later,)), GROUPS)
+
+    assert report.is_whole(whole, GROUPS)
+    assert not report.is_whole(stored, GROUPS)
+    assert Results.from_json(whole.as_json()) == whole
+    section = report.docs_section(whole)
+    assert "`short_threads`, on 2026-11-30, load average 9.5 before" in section
+    assert "with orjson 4." in section
+    assert "### Short threads" in section
+
+
+def test_benchmarks_md_lists_the_groups_that_only_knows() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    _, _, rest = page.partition("### The groups\n")
+    listed = re.findall(r"^\| `(\w+)` \|", rest.partition("\n### ")[0], re.MULTILINE)
+
+    assert listed == [*GROUPS, *INTEGRATIONS, *ALONE]
+
+
 def test_a_page_without_the_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="benchmarks:begin"):
         with_section("# A page", "| table |")
@@ -297,6 +337,21 @@ def test_the_small_file_of_the_repository_will_do() -> None:
 
     assert FEWEST <= len(messages) < FULL
     assert len(prose(messages, 20_000, 3)) == 20_000
+
+
+def test_threads_of_a_file_are_joined_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "threads.jsonl"
+    path.write_text('{"messages": [{"a": 1}, {"a": 2}]}\n{"messages": []}\n' * 50)
+
+    threads = read_threads(path)
+
+    assert threads == [[{"a": 1}, {"a": 2}]] * 50, "more than are joined"
+    assert read_messages(path) == [{"a": 1}, {"a": 2}] * 20
+    with pytest.raises(BadThreads, match="line 1 is not a thread"):
+        read_threads(ROOT / "README.md")
+    path.write_text('{"messages": []}\n')
+    with pytest.raises(BadThreads, match="holds no messages"):
+        read_threads(path)
 
 
 @pytest.mark.parametrize(
@@ -326,6 +381,11 @@ def test_a_file_that_will_not_do_is_refused_with_what_it_should_be(
         (["--threads", "nowhere.jsonl"], "nowhere.jsonl: No such file"),
         (["--threads", str(SMALL), "--only", "speed"], "--only knows growth"),
         (["--threads", str(SMALL), "--rounds", "2"], "at least 5"),
+        (["--threads", str(SMALL), "--separately", "--only", "growth"], "leave the other options"),
+        (["--threads", "nowhere.jsonl", "--separately"], "nowhere.jsonl: No such file"),
+        (["--threads", str(SMALL), "--add"], "--add needs --only"),
+        (["--threads", str(SMALL), "--add", "--only", "tenant_wall"], "no part of that stored run"),
+        (["--threads", str(SMALL), "--add", "--only", "growth"], "the stored run is of"),
     ],
 )
 def test_arguments_that_will_not_do_are_exit_code_two_and_one_sentence(

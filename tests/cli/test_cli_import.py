@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from commandline import Call, lines, thread
 
-from memalchemy import Checkpointer
+from memalchemy import Checkpointer, ThreadLog
 from memalchemy.importers.openai_chat import Outcome, import_threads
 
 
@@ -162,6 +162,23 @@ async def test_a_bad_line_is_named_and_writes_nothing(
     assert (bad.line, bad.status, good.status) == (2, "bad", "imported")
     assert bad.problem
     assert await checkpointer.list_threads() == ["good"]
+
+
+async def test_lines_of_export_are_called_what_they_are(checkpointer: Checkpointer) -> None:
+    await checkpointer.save({"messages": [{"role": "user", "content": "Hi"}]}, "t")
+    await ThreadLog(checkpointer.db).append("t", [{"role": "user"}])
+    exported = [one async for one in checkpointer.export(thread_id="t")]
+
+    found = [
+        one
+        async for one in import_threads(
+            checkpointer, [json.dumps(one, default=str) for one in exported]
+        )
+    ]
+
+    assert len(found) == 2
+    assert {one.status for one in found} == {"bad"}
+    assert all("a line of `memalchemy export`" in str(one.problem) for one in found)
 
 
 async def test_a_line_that_is_not_utf8_is_bad(checkpointer: Checkpointer) -> None:

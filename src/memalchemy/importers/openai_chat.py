@@ -108,6 +108,8 @@ def parse(line: str | bytes, *, prefix: str = "") -> Thread:
     thread_id, messages = found.pop("thread_id", None), found.pop("messages", None)
     if not isinstance(thread_id, str):
         raise BadLine('has no "thread_id" that is a string')
+    if messages is None and found.keys() & {"state", "value"} and "namespace" in found:
+        raise BadLine("is a line of `memalchemy export`, which no command reads again: see `copy`")
     if not isinstance(messages, list) or not messages:
         raise BadLine('has no "messages" that are a list of at least one')
     for number, message in enumerate(messages, 1):

@@ -39,11 +39,15 @@ async def export(
         typer.Option(metavar="DIR", help="Write one readable JSON file each into a new DIR."),
     ] = None,
 ) -> None:
-    """Export checkpoints and entries as JSON.
+    """Export checkpoints and entries as JSON, for people and other programs.
 
     Writes JSON lines, thread by thread, oldest first: without --namespace the same checkpoints and
     entries that `forget` would erase. Values that JSON lacks are tagged, such as {"~b": base64}. A
     file appears when it is complete.
+
+    No command reads these lines again: `import FILE` reads chats in OpenAI's format. To get the
+    same threads back, use `backup` or `copy`. Checkpoints of LangGraph hold LangGraph's own bytes,
+    and their pending writes are not exported.
     """
     from memalchemy import Checkpointer
 

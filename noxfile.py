@@ -20,6 +20,7 @@ RELEASE = [
     "sync",
     "encrypted",
     "signed",
+    "walled",
     "fuzz",
     "oracle",
     "lowest",
@@ -247,6 +248,12 @@ def signed(session: nox.Session) -> None:
     """The behaviour with every row signed, on SQLite."""
     only = ("--signed", "--databases", "sqlite", *BEHAVIOUR)
     _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+
+
+@nox.session(default=False)
+def walled(session: nox.Session) -> None:
+    """The behaviour on PostgreSQL with row-level security between the tenants."""
+    _tests(session, EXTRAS, ORACLE_DRIVER, only=("--databases", "walled", *BEHAVIOUR))
 
 
 @nox.session(default=False)

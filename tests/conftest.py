@@ -137,6 +137,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "own_signing_keys: says itself what is signed, and how")
     config.addinivalue_line("markers", "walled: runs on PostgreSQL with walled tenants, too")
+    config.addinivalue_line(
+        "markers", "unwalled_only(reason): what the wall refuses, such as a row of another tenant"
+    )
     config.addinivalue_line("markers", "alone: measures time or fills the machine; see neighbours")
     neighbours.meet(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -183,10 +186,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _leave_out(config, items, "own_signing_keys")
     if config.getoption("--face") == "sync":
         _leave_out(config, items, "asyncio_only")
+    _keep(config, items, lambda item: not _is_refused_by_the_wall(item))
     if (server := config.getoption("--server")) != "any":
         _keep(config, items, lambda item: needs_a_server(item) == (server == "only"))
     if (length := config.getoption("--length")) != "any":
         _keep(config, items, lambda item: is_long(item) == (length == "long"))
+
+
+def _is_refused_by_the_wall(item: pytest.Item) -> bool:
+    marked = item.get_closest_marker("unwalled_only") is not None
+    return marked and _database_of(item) == "walled"
 
 
 def needs_a_server(item: pytest.Item) -> bool:

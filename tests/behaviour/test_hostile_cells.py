@@ -224,6 +224,7 @@ async def alone(db: Database, database: str, tmp_path: Path) -> AsyncIterator[Da
 
 
 @pytest.mark.usefixtures("lasting")  # in memory it is the same SQLite
+@pytest.mark.unwalled_only("it copies the rows of one tenant to others")
 @pytest.mark.asyncio_only("the rows are read by the same code")
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambda name: str(name))
 async def test_no_cell_makes_a_read_raise_anything_but_our_own(

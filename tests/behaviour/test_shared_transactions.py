@@ -393,6 +393,7 @@ async def test_an_operation_after_the_end_is_refused_and_writes_nothing(
     )
 
 
+@pytest.mark.walled
 @pytest.mark.parametrize("way", ["a host's connection"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_an_operation_on_a_connection_that_was_lost_opens_no_other_in_its_place(

@@ -212,6 +212,7 @@ async def test_an_edited_item_is_refused_by_every_read(store: Store, edited: str
     await refuses(store, OF_ITEMS)
 
 
+@pytest.mark.unwalled_only("it reads the row of another tenant")
 @pytest.mark.parametrize("taken", [PAYLOAD, (*PAYLOAD, "meta"), (*PAYLOAD, "signature")])
 async def test_a_value_of_the_same_key_of_another_tenant_is_refused(
     store: Store, shared_url: str, tenant: str, taken: tuple[str, ...], database: str
@@ -263,6 +264,7 @@ async def test_an_item_that_was_moved_is_refused_where_it_is(store: Store, name:
     assert await store.get(NS, "moved") is None
 
 
+@pytest.mark.unwalled_only("it gives a row to another tenant")
 async def test_an_item_that_was_given_to_another_tenant_is_refused_there(
     store: Store, shared_url: str, tenant: str, lasting: None
 ) -> None:

@@ -70,7 +70,7 @@ async def run_program(
     if isinstance(connection, DirectConnection):
         direct: DirectConnection | None = connection
     else:
-        _check_not_lost(connection)
+        check_not_lost(connection)
         direct = DirectConnection.registered_for(connection)
     program = make()
     try:
@@ -108,11 +108,11 @@ async def run_program(
 def _execute(
     statement: Executable, parameters: Parameters, options: dict[str, Any], connection: Connection
 ) -> Answer:
-    _check_not_lost(connection)
+    check_not_lost(connection)
     return execute_with_sqlalchemy(connection, statement, parameters, options)
 
 
-def _check_not_lost(connection: Connection) -> None:
+def check_not_lost(connection: Connection) -> None:
     """Refuse a connection in whose place SQLAlchemy would silently open another.
 
     That one would be outside the transaction, and where the host's block is just ending nobody

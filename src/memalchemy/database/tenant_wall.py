@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Executable
 from memalchemy import migrate
 from memalchemy.database.compiled import execute_with_sqlalchemy
 from memalchemy.database.driver_errors import Translate, translating
+from memalchemy.database.program_runner import check_not_lost
 from memalchemy.dialects import Dialect
 from memalchemy.errors import CapabilityMissing
 from memalchemy.keys import encode_id
@@ -112,6 +113,7 @@ class HostWall:
         """
 
         async def run(connection: Connection) -> Any:
+            check_not_lost(connection)
             with translating(self._translate):
                 if self._is_enforced is None:
                     state = read_state(connection, self._dialect, self._schema)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memalchemy import Checkpointer, Corrupt, Database, Store, ThreadLog
-from memalchemy.contracts import NewItem
+from memalchemy.contracts import NewItem, PendingWrite
 from memalchemy.importers.target import (
     Items,
     Log,
@@ -19,7 +19,9 @@ from memalchemy.importers.target import (
     Target,
     Thread,
     Whole,
+    WritesThere,
 )
+from memalchemy.inspection.writes import find_waiting
 
 pytestmark = pytest.mark.asyncio_only("importers have no synchronous face")
 
@@ -159,6 +161,143 @@ async def test_what_went_on_here_is_left_and_what_went_on_on_both_sides_is_a_con
     strict = Target(db)
     assert (await strict.write(log("a", "there"))).status == "conflict"
     assert (await strict.write(thread("a", "there"))).status == "conflict"
+
+
+async def test_what_was_removed_here_is_not_written_again(db: Database) -> None:
+    target, native = Target(db), Checkpointer(db, namespace=("imported",))
+    await target.write(thread("a", "b", "c"))
+    await native.prune("t", keep_last=1)
+
+    again = await target.write(thread("a", "b", "c"))
+    assert (again.status, again.written) == ("unchanged", 0)
+    more = await target.write(thread("a", "b", "c", "d"))
+    assert (more.status, more.written) == ("resumed", 1)
+    assert await texts(db, "thread") == ["c", "d"]
+
+
+async def test_what_the_source_has_removed_does_not_keep_new_ones_back(db: Database) -> None:
+    target = Target(db)
+    await target.write(thread("a", "b"))
+    rest = replace(thread("a", "b", "c"), checkpoint_ids=["c1", "c2"])
+
+    more = await target.write(rest)
+    assert (more.status, more.written) == ("resumed", 1)
+    assert await texts(db, "thread") == ["a", "b", "c"]
+
+    await Checkpointer(db, namespace=("imported",)).delete("t")
+    assert (await target.write(rest)).status == "imported"  # its parent is nowhere
+    assert await texts(db, "thread") == ["b", "c"]
+
+
+@pytest.mark.parametrize("make", [log, thread], ids=["log", "thread"])
+async def test_what_cannot_be_stored_does_not_replace_half_of_what_is_there(
+    db: Database, make: Any
+) -> None:
+    await Target(db).write(make("a", "b"))
+    other = make("x", *map(str, range(600)), object())
+
+    done = await Target(db, on_conflict="replace").write(other)
+
+    assert (done.status, done.written) == ("bad", 0)
+    assert await texts(db, kind_of(make)) == ["a", "b"]
+
+
+def waiting(*writes: tuple[str, int, Any]) -> Thread:
+    """A thread of one checkpoint with pending writes, which are compared by their places."""
+    made = [PendingWrite(task, index, "c", value) for task, index, value in writes]
+
+    async def load(checkpoint_id: str) -> NewCheckpoint | None:
+        return NewCheckpoint(checkpoint_id, {"text": "a"}, LONG_AGO, writes=made)
+
+    def compare(there: Any, given: Any) -> WritesThere | None:
+        ours = {(one.task_id, one.index): one.value for one in there}
+        for one in given:
+            if ours.get((one.task_id, one.index), one.value) != one.value:
+                return None
+        missing = [one for one in given if (one.task_id, one.index) not in ours]
+        return WritesThere(missing, len(ours) + len(missing) > len(given))
+
+    return Thread(("imported",), "t", ["c0"], load, compare_writes=compare)
+
+
+async def test_pending_writes_are_compared_before_they_are_written(db: Database) -> None:
+    native = Checkpointer(db, namespace=("imported",))
+
+    async def there() -> list[tuple[str, int, Any]]:
+        found = await native.get_writes("t", "c0")
+        return [(one.task_id, one.index, one.value) for one in found]
+
+    one, two, other = ("t1", 0, "x"), ("t2", 0, "y"), ("t1", 0, "z")
+    done = await Target(db).write(waiting(one))
+    assert (done.status, done.written, done.pending_writes) == ("imported", 1, 1)
+    dry = await Target(db, dry_run=True).write(waiting(one, two))
+    more = await Target(db).write(waiting(one, two))
+    assert dry == more
+    assert (more.status, more.written, more.pending_writes) == ("resumed", 0, 1)
+    assert (await Target(db).write(waiting(one))).status == "unchanged"
+    for record in (waiting(other), waiting(one, ("t3", 0, "w"))):
+        for target in (Target(db, dry_run=True), Target(db)):
+            conflict = await target.write(record)
+            assert (conflict.status, conflict.pending_writes) == ("conflict", 0)
+    assert await there() == [one, two]
+    replaced = await Target(db, on_conflict="replace").write(waiting(other))
+    assert (replaced.status, replaced.pending_writes) == ("replaced", 1)
+    assert await there() == [other]
+
+
+async def test_an_imported_interrupt_with_an_answer_and_a_result_does_not_wait(
+    db: Database,
+) -> None:
+    asked = [
+        PendingWrite("task", -4, "__resume__", ["yes"]),
+        PendingWrite("task", -3, "__interrupt__", [{"value": "sure?", "id": "i"}]),
+    ]
+    for thread_id, writes in (
+        ("waits", asked),
+        ("done", [*asked, PendingWrite("task", 0, "messages", "done")]),
+    ):
+
+        async def load(checkpoint_id: str, writes: Any = writes) -> NewCheckpoint:
+            return NewCheckpoint(checkpoint_id, {}, LONG_AGO, writes=writes)
+
+        await Target(db).write(Thread(("imported",), thread_id, [thread_id], load))
+
+    native = Checkpointer(db, namespace=("imported",))
+    assert await find_waiting(db, [info async for info in native.history("waits")]) == {"waits"}
+    assert await find_waiting(db, [info async for info in native.history("done")]) == set()
+
+
+async def test_the_logs_of_a_thread_are_imported_and_left_together(db: Database) -> None:
+    def both(root: Thread, *below: str) -> Thread:
+        inner = replace(thread(*below), namespace=("imported", "inner"))
+        return replace(root, below=[inner])
+
+    inner = Checkpointer(db, namespace=("imported", "inner"))
+    first = await Target(db).write(both(thread("a"), "x"))
+    assert (first.status, first.written) == ("imported", 2)
+    await Checkpointer(db, namespace=("imported",)).save({"text": "here"}, "t", "ours")
+
+    conflict = await Target(db).write(both(thread("a"), "x", "y"))
+    assert conflict.status == "conflict"
+    assert await inner.list_checkpoints("t") == ["c0"]
+    replaced = await Target(db, on_conflict="replace").write(both(thread("a"), "x", "y"))
+    assert (replaced.status, replaced.written) == ("replaced", 3)
+    assert await texts(db, "thread") == ["a"]
+    assert await inner.list_checkpoints("t") == ["c1", "c0"]
+
+
+async def test_an_unreadable_checkpoint_does_not_make_a_conflict_of_what_went_on_here(
+    db: Database,
+) -> None:
+    async def load(checkpoint_id: str) -> NewCheckpoint | None:
+        return None if checkpoint_id == "c1" else await thread("a").load(checkpoint_id)
+
+    record = replace(thread("a", "b"), load=load)
+    await Target(db).write(record)
+    await Checkpointer(db, namespace=("imported",)).save({"text": "here"}, "t", "ours")
+
+    again = await Target(db).write(record)
+    assert (again.status, again.unreadable) == ("unchanged", 1)
 
 
 async def test_checkpoints_that_cannot_be_read_are_left_out_and_counted(db: Database) -> None:

@@ -92,7 +92,8 @@ def test_the_table_of_threads_shows_namespaces(used: Run) -> None:
     (line,) = [line for line in answer.out.splitlines() if "graph/sub" in line]
 
     assert line.split()[:3] == ["ada", "graph/sub", "1"]
-    assert answer.err == "4 threads\n"
+    assert answer.err == "4 threads, 8 logs\n"
+    assert used("threads", "--pattern", "bob").err == "1 thread\n"
     assert "only the 3 logs written last" in used("threads", "--limit", "3").err
 
 

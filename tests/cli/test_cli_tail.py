@@ -14,6 +14,7 @@ import pytest
 from commandline import Call, environment, lines, thread
 
 from memalchemy import Checkpointer, Database, ThreadLog
+from memalchemy.inspection.writes import NULL_TASK
 
 
 @pytest.fixture
@@ -97,6 +98,23 @@ def test_following_ends_when_the_thread_is_deleted(
     _, err = followed.communicate(timeout=30)
     assert followed.returncode == 1
     assert "was deleted" in json.loads(err)["error"]["message"]
+
+
+def test_an_answer_of_langgraph_is_printed_once(agent: str, call: Call) -> None:
+    async def answer() -> None:
+        async with Database(agent) as db:
+            steps = Checkpointer(db)
+            await steps.put_writes([("__resume__", "yes")], "a", "000004", NULL_TASK)
+            await steps.put_writes([("__resume__", ["no", "yes"])], "a", "000004", "task")
+            await steps.put_writes([("__resume__", ["by id"])], "a", "000004", "other")
+
+    asyncio.run(answer())
+    shown = call("tail", "a", "-n", "3", "--db", agent).out
+
+    assert shown.count("write __resume__") == 2
+    assert "no" not in shown.split()
+    assert '["by id"]' in shown
+    assert len(call("tail", "a", "-n", "3", "--db", agent, "--json").json) == 3
 
 
 def test_rows_of_values_are_not_streamed(agent: str, call: Call) -> None:

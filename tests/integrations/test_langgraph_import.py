@@ -27,14 +27,16 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.store.postgres import AsyncPostgresStore
 from langgraph.store.sqlite import AsyncSqliteStore
 from langgraph.types import Command, interrupt
+from sqlalchemy import select
 from typer.testing import CliRunner
 
-from memalchemy import Database, NotFound
+from memalchemy import Checkpointer, Database, NotFound
 from memalchemy.cli.app import app
-from memalchemy.errors import Corrupt, DatabaseUnreachable
+from memalchemy.errors import Corrupt, DatabaseUnreachable, NotSerialisable
 from memalchemy.integrations.langgraph import MemalchemySaver, MemalchemyStore
 from memalchemy.integrations.langgraph._source import by_path
 from memalchemy.integrations.langgraph.importing import ImportReport, import_langgraph
+from memalchemy.schema import DeltaRow, ThreadRow
 from servers import Postgres
 
 Opening = Callable[[], AbstractAsyncContextManager[Any]]
@@ -276,6 +278,7 @@ async def test_an_interrupted_import_continues(ran: Place, db: Database) -> None
 
     assert rest.unchanged_checkpoints == 5
     assert rest.new_checkpoints == rest.checkpoints - 5
+    assert adds_up(rest)
 
 
 async def test_a_dry_run_writes_nothing_and_reports_the_same(ran: Place, db: Database) -> None:
@@ -299,7 +302,7 @@ async def test_a_different_thread_of_the_same_name_is_a_reported_conflict(
 
     assert len(report.problems) == 1
     assert "'talk'" in report.problems[0]
-    assert report.done == report.checkpoints
+    assert adds_up(report)
     kept = await ours.aget_tuple(
         {"configurable": place["configurable"] | {"checkpoint_id": one.checkpoint["id"]}}
     )
@@ -309,16 +312,293 @@ async def test_a_different_thread_of_the_same_name_is_a_reported_conflict(
     assert await told(ours, "old/talk")
 
 
+async def forked(place: Place, db: Database) -> None:
+    """Resume a thread that waits, with one answer here and with another in the source."""
+    await import_langgraph(place.url, db)
+    await build(saver_of(db)).ainvoke(Command(resume="yes"), thread("waits"))
+    async with place.saver() as saver:
+        await build(saver).ainvoke(Command(resume="no"), thread("waits"))
+        # A thread that comes after the one in conflict, and one that went on in the source only.
+        await build(saver).ainvoke({"messages": [HumanMessage("late")]}, thread("zz late"))
+        await build(saver).ainvoke({"messages": [HumanMessage("four")]}, thread("talk"))
+
+
+def adds_up(report: ImportReport) -> bool:
+    """Return whether every checkpoint and item is counted once."""
+    checkpoints = report.new_checkpoints, report.unchanged_checkpoints
+    left = report.conflicting_checkpoints, report.bad_checkpoints
+    items = report.new_items, report.unchanged_items, report.conflicting_items, report.bad_items
+    return (
+        sum(checkpoints) + sum(left) == report.checkpoints
+        and sum(items) + report.expired == report.items
+        and sum(report.thread_statuses.values()) == report.threads
+        and report.done == report.checkpoints + report.items
+    )
+
+
+async def rows_of(saver: MemalchemySaver, name: str) -> list[Any]:
+    """All rows of a thread's logs, in the order in which they were written."""
+    namespaces = await saver.checkpointer().namespaces(name)
+    async with saver.db.snapshot() as snapshot:
+        found = await snapshot.execute(
+            select(DeltaRow.log_id, DeltaRow.seq, DeltaRow.label, DeltaRow.payload)
+            .join(ThreadRow, ThreadRow.log_id == DeltaRow.log_id)
+            .where(ThreadRow.thread_id == name, ThreadRow.tenant == saver.db.tenant)
+            .order_by(DeltaRow.log_id, DeltaRow.seq)
+        )
+        return [sorted(map(str, namespaces)), *found.all()]
+
+
+async def test_a_thread_that_was_answered_in_both_places_stays_and_the_others_are_imported(
+    ran: Place, db: Database
+) -> None:
+    await forked(ran, db)
+    ours = saver_of(db)
+    kept, rows = await comparable(ours, "waits"), await rows_of(ours, "waits")
+
+    dry = await import_langgraph(ran.url, db, dry_run=True)
+    report = await import_langgraph(ran.url, db)
+
+    assert report == dry
+    assert len(report.problems) == 1
+    assert "thread 'waits'" in report.problems[0]
+    assert report.thread_statuses == {"conflict": 1, "imported": 1, "resumed": 1}
+    assert adds_up(report)
+    assert min(report.new_checkpoints, report.conflicting_checkpoints, report.writes) > 0
+    assert await comparable(ours, "waits") == kept
+    assert await rows_of(ours, "waits") == rows
+    async with ran.saver() as saver:
+        for name in ("zz late", "talk"):
+            assert await comparable(ours, name) == await comparable(saver, name)
+    state = await build(ours).aget_state(thread("waits"))
+    assert state.values["steps"][-1] == "asked: yes"
+
+    again = await import_langgraph(ran.url, db)
+    assert (again.problems, again.new_checkpoints, again.writes) == (report.problems, 0, 0)
+    assert again.unchanged_checkpoints + again.conflicting_checkpoints == again.checkpoints
+    assert await rows_of(ours, "waits") == rows
+    skipped = await import_langgraph(ran.url, db, on_conflict="skip")
+    assert (skipped.problems, skipped.skipped) == ([], report.problems)
+    assert await rows_of(ours, "waits") == rows
+
+
+async def test_a_thread_in_conflict_is_replaced_as_a_whole_if_that_is_wanted(
+    ran: Place, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await forked(ran, db)
+    ours = saver_of(db)
+    kept = await comparable(ours, "waits")
+    looked = await import_langgraph(ran.url, db, on_conflict="replace", dry_run=True)
+    assert await comparable(ours, "waits") == kept
+
+    put, calls = Checkpointer.put_writes, 0
+
+    async def fails(self: Any, *given: Any, **options: Any) -> None:
+        nonlocal calls
+        calls += given[1] == "waits"
+        if given[1] == "waits" and calls == 4:
+            raise NotSerialisable("", "of this write cannot be stored")
+        await put(self, *given, **options)
+
+    monkeypatch.setattr(Checkpointer, "put_writes", fails)
+    failed = await import_langgraph(ran.url, db, on_conflict="replace")
+    assert "cannot be stored" in failed.problems[0]
+    assert adds_up(failed)
+    assert await comparable(ours, "waits") == kept  # and not half of it
+    monkeypatch.undo()
+
+    report = await import_langgraph(ran.url, db, on_conflict="replace")
+
+    assert report.thread_statuses == {"replaced": 1, "unchanged": 2}
+    assert report.problems == []
+    assert adds_up(looked)
+    assert adds_up(report)
+    assert looked.thread_statuses == {"replaced": 1, "imported": 1, "resumed": 1}
+    async with ran.saver() as saver:
+        assert await comparable(ours, "waits") == await comparable(saver, "waits")
+    state = await build(ours).aget_state(thread("waits"))
+    assert state.values["steps"][-1] == "asked: no"
+    again = await import_langgraph(ran.url, db)
+    assert again.thread_statuses == {"unchanged": 3}
+
+
+async def test_a_thread_that_was_continued_in_both_places_is_a_conflict(
+    ran: Place, db: Database
+) -> None:
+    await import_langgraph(ran.url, db)
+    ours = saver_of(db)
+    await build(ours).ainvoke({"messages": [HumanMessage("here")]}, thread("talk"))
+    async with ran.saver() as saver:
+        await build(saver).ainvoke({"messages": [HumanMessage("there")]}, thread("talk"))
+    kept = await rows_of(ours, "talk")
+
+    report = await import_langgraph(ran.url, db)
+
+    assert report.thread_statuses == {"conflict": 1, "unchanged": 1}
+    assert (report.new_checkpoints, report.writes) == (0, 0)
+    assert adds_up(report)
+    assert await rows_of(ours, "talk") == kept
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 5, 8, 13])
+@pytest.mark.parametrize("method", ["save", "put_writes"])
+async def test_an_import_that_stopped_at_any_write_is_completed(
+    ran: Place, db: Database, monkeypatch: pytest.MonkeyPatch, method: str, at: int
+) -> None:
+    do, calls = getattr(Checkpointer, method), 0
+
+    async def stop(self: Any, *given: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise KeyboardInterrupt
+        return await do(self, *given, **options)
+
+    monkeypatch.setattr(Checkpointer, method, stop)
+    with pytest.raises(KeyboardInterrupt):
+        await import_langgraph(ran.url, db)
+    monkeypatch.undo()
+
+    rest = await import_langgraph(ran.url, db)
+
+    assert rest.problems == []
+    assert adds_up(rest)
+    assert rest.new_checkpoints + rest.writes > 0
+    async with ran.saver() as saver:
+        for name in ("talk", "waits"):
+            assert await comparable(saver_of(db), name) == await comparable(saver, name)
+
+
+async def asking(saver: Any, *answers: str) -> Any:
+    """Run a graph whose one node asks three questions, and give the first answers."""
+
+    def ask(state: State) -> dict[str, Any]:
+        return {"steps": [interrupt(f"question {number}") for number in (1, 2, 3)]}
+
+    builder = StateGraph(State)
+    builder.add_node("ask", ask)
+    builder.add_edge(START, "ask")
+    graph: Any = builder.compile(checkpointer=saver)
+    given = thread("asks")
+    if await saver.aget_tuple(given) is None:
+        await graph.ainvoke({"messages": []}, given)
+    for answer in answers:
+        await graph.ainvoke(Command(resume=answer), given)
+    return await graph.aget_state(given)
+
+
+def waits_for(state: Any) -> list[Any]:
+    return [one.value for task in state.tasks for one in task.interrupts]
+
+
+@pytest.mark.parametrize("first", [(), ("a",)])
+@pytest.mark.parametrize("more", [("b",), ("b", "c"), ("b", "c", "d")])
+async def test_a_later_question_of_the_source_is_imported_and_one_here_stays(
+    place: Place, db: Database, first: tuple[str, ...], more: tuple[str, ...]
+) -> None:
+    more = more[: 3 - len(first)]
+    async with place.saver() as saver:
+        await saver.setup()
+        await asking(saver, *first)
+        await import_langgraph(place.url, db)
+        ours, theirs = MemalchemySaver(db), await asking(saver, *more)
+        report = await import_langgraph(place.url, db)
+
+        assert report.problems == []
+        assert report.writes > 0
+        assert adds_up(report)
+        assert await comparable(ours, "asks") == await comparable(saver, "asks")
+        assert waits_for(await asking(ours)) == waits_for(theirs)
+
+        await import_langgraph(place.url, db, prefix="own/")
+        await ours.adelete_thread("asks")
+        await ours.acopy_thread("own/asks", "asks")
+    if len(first) + len(more) == 3:
+        return
+    here = await asking(ours, "x")
+    kept = await rows_of(ours, "asks")
+    again = await import_langgraph(place.url, db)
+    assert (again.problems, again.writes, again.new_checkpoints) == ([], 0, 0)
+    assert await rows_of(ours, "asks") == kept
+    assert waits_for(await asking(ours)) == waits_for(here)
+
+
+@pytest.mark.parametrize("here", [("x",), ("x", "y"), ("x", "y", "z")])
+@pytest.mark.parametrize("there", [("b",), ("b", "c"), ("b", "c", "d")])
+@pytest.mark.parametrize("first", [(), ("a",)])
+async def test_other_answers_in_both_places_are_a_conflict(
+    place: Place,
+    db: Database,
+    first: tuple[str, ...],
+    here: tuple[str, ...],
+    there: tuple[str, ...],
+) -> None:
+    ours = MemalchemySaver(db)
+    async with place.saver() as saver:
+        await saver.setup()
+        await asking(saver, *first)
+        await import_langgraph(place.url, db)
+        await asking(ours, *here[: 3 - len(first)])
+        await asking(saver, *there[: 3 - len(first)])
+    kept = await rows_of(ours, "asks")
+
+    report = await import_langgraph(place.url, db)
+
+    assert report.thread_statuses == {"conflict": 1}
+    assert (report.new_checkpoints, report.writes) == (0, 0)
+    assert await rows_of(ours, "asks") == kept
+
+
+async def test_a_checkpoint_that_was_saved_over_itself_is_imported(
+    place: Place, db: Database
+) -> None:
+    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    async with place.saver() as saver:
+        await saver.setup()
+        checkpoint = empty_checkpoint()
+        config = await saver.aput(config, checkpoint, {"step": 0}, {})
+        await saver.aput(config, checkpoint, {"step": 1}, {})
+
+    assert (await import_langgraph(place.url, db)).problems == []
+
+    found = await MemalchemySaver(db).aget_tuple(config)
+    assert found is not None
+    assert (found.metadata["step"], found.parent_config) == (1, None)
+
+
+async def test_what_was_pruned_here_or_in_the_source_is_not_missed(
+    ran: Place, db: Database
+) -> None:
+    await import_langgraph(ran.url, db)
+    ours = saver_of(db)
+    await ours.aprune(["talk"])
+    left = await ours.checkpointer().list_checkpoints("talk", 100)
+    assert len(left) == 1
+    again = await import_langgraph(ran.url, db)
+    assert (again.problems, again.new_checkpoints) == ([], 0)
+    assert await ours.checkpointer().list_checkpoints("talk", 100) == left
+
+    ran.execute("DELETE FROM checkpoints WHERE thread_id = 'talk' AND parent_checkpoint_id IS NULL")
+    async with ran.saver() as saver:
+        await build(saver).ainvoke({"messages": [HumanMessage("four")]}, thread("talk"))
+    more = await import_langgraph(ran.url, db)
+    assert more.problems == []
+    assert more.new_checkpoints > 0
+    await ours.adelete_thread("talk")
+    anew = await import_langgraph(ran.url, db)  # the first checkpoint has a parent that is gone
+    assert anew.problems == []
+    assert anew.thread_statuses == {"imported": 1, "unchanged": 1}
+
+
 async def test_an_import_that_reads_back_differently_is_corrupt(
     ran: Place, db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = MemalchemySaver.aput
+    save = Checkpointer.save
 
-    async def wrong(self: Any, config: Any, checkpoint: Any, metadata: Any, versions: Any) -> Any:
-        values = checkpoint["channel_values"] | {"steps": ["another"]}
-        return await put(self, config, checkpoint | {"channel_values": values}, metadata, versions)
+    async def wrong(self: Any, state: Any, *given: Any, **options: Any) -> Any:
+        return await save(self, state | {"steps": state["~metadata"]}, *given, **options)
 
-    monkeypatch.setattr(MemalchemySaver, "aput", wrong)
+    monkeypatch.setattr(Checkpointer, "save", wrong)
     with pytest.raises(Corrupt, match="reads back as something else"):
         await import_langgraph(ran.url, db)
 
@@ -404,8 +684,16 @@ async def test_items_keep_their_values_times_and_lifetimes(place: Place, db: Dat
     again = await import_langgraph(place.url, db)
     assert (again.new_items, again.unchanged_items, again.problems) == (0, 32, [])
     await ours.aput(("users", "ada"), "diet", {"text": "newer"})
-    assert "users/ada/diet" in (await import_langgraph(place.url, db)).problems[0]
+    conflict = await import_langgraph(place.url, db)
+    assert "users/ada/diet" in conflict.problems[0]
+    assert adds_up(conflict)
+    assert (conflict.conflicting_items, conflict.unchanged_items) == (1, 31)
+    skipped = await import_langgraph(place.url, db, on_conflict="skip")
+    assert (skipped.problems, skipped.skipped) == ([], conflict.problems)
     assert (await ours.aget(("users", "ada"), "diet")).value == {"text": "newer"}  # type: ignore[union-attr]
+    replaced = await import_langgraph(place.url, db, on_conflict="replace")
+    assert (replaced.problems, replaced.new_items, replaced.unchanged_items) == ([], 1, 31)
+    assert (await import_langgraph(place.url, db)).unchanged_items == 32
 
 
 async def test_items_keep_their_vectors(postgres: Postgres, tmp_path: Path) -> None:
@@ -481,14 +769,32 @@ async def test_the_command_imports_and_prints_a_summary(place: Place, tmp_path: 
     assert looked.exit_code == 0, looked.output
     done = await run(*command, "--from", place.url)
     assert done.exit_code == 0, done.output
-    assert "2 threads" in done.stdout
-    assert "33 items: 32 new, 0 unchanged, 1 expired and left" in done.stdout
+    assert "2 threads: 2 imported" in done.stdout
+    assert "33 items: 32 new, 0 unchanged, 1 expired and left; 0 new vectors" in done.stdout
     assert f"{Opinion.__module__}.Opinion. They come back as dicts, unless" in done.stderr
     assert f"allowed_msgpack_modules=[({Opinion.__module__!r}, 'Opinion')]" in done.stderr
     again = json.loads((await run(*command, "--from", place.url, "--json")).stdout)
     assert again["new_checkpoints"] == again["new_items"] == 0
     assert again["unchanged_checkpoints"] == json.loads(looked.stdout)["new_checkpoints"] > 15
     assert (again["dry_run"], json.loads(looked.stdout)["dry_run"]) == (False, True)
+
+
+@pytest.mark.unsigned_only("the command has no key")
+async def test_the_command_says_what_to_do_about_a_conflict(ran: Place, tmp_path: Path) -> None:
+    command = ["--db", f"sqlite:///{tmp_path}/here.db", "import", "langgraph", "--from", ran.url]
+    async with Database(f"sqlite:///{tmp_path}/here.db") as here:
+        await forked(ran, here)
+
+    done = await run(*command)
+    assert done.exit_code == 4
+    assert "thread 'waits': it went on" in done.stderr
+    assert "--on-conflict replace" in done.stderr
+    assert "3 threads: 1 imported, 1 resumed, 1 conflict" in done.stdout
+    assert " in conflict; " in done.stdout
+    assert (await run(*command, "--on-conflict", "skip")).exit_code == 0
+    replaced = await run(*command, "--on-conflict", "replace", "--json")
+    assert replaced.exit_code == 0
+    assert json.loads(replaced.stdout)["thread_statuses"] == {"unchanged": 2, "replaced": 1}
 
 
 async def test_the_command_takes_the_path_of_a_file(
@@ -548,7 +854,7 @@ async def test_the_command_is_refused_where_it_makes_no_sense(tmp_path: Path) ->
 
     assert (await run(*command)).exit_code == 2
     there = ["--from", f"sqlite:///{tmp_path}/none.db"]
-    assert (await run(*command, *there, "--on-conflict", "replace")).exit_code == 2
+    assert (await run(*command, *there, "--messages-table", "t")).exit_code == 2
     missing = await run(*command, *there)
     assert missing.exit_code == 3
     assert "there is no file" in missing.stderr

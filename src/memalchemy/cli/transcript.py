@@ -49,6 +49,7 @@ class TranscriptPrinter:
         self._terminal = terminal
         self._full = full
         self._namespace: list[str] | None = None
+        self._answer: Any = None
         self.folded: int = 0
         """The number of texts that were folded."""
 
@@ -77,9 +78,12 @@ class TranscriptPrinter:
     def print_record(self, record: dict[str, Any], *, name_namespace: bool) -> None:
         """Print a record of `Activity`; with *name_namespace* where the namespace changes.
 
-        LangGraph's writes that only name the node to run next are left out.
+        LangGraph's writes that only name the node to run next are left out, and those in which a
+        task repeats the answer that it takes.
         """
-        if record["kind"] == "write" and record["channel"].startswith("branch:to:"):
+        if record["kind"] == "write" and (
+            record["channel"].startswith("branch:to:") or self._repeats_answer(record)
+        ):
             return
         if name_namespace and record["namespace"] != self._namespace:
             self._namespace = record["namespace"]
@@ -113,6 +117,18 @@ class TranscriptPrinter:
         for message in record.get("messages", ()):
             self.print_message(message)
         self.print_waiting(record.get("waiting", ()))
+
+    def _repeats_answer(self, record: dict[str, Any]) -> bool:
+        """Return whether a task that goes on writes down the answer that was printed last."""
+        from memalchemy.inspection.writes import NULL_TASK, RESUME
+
+        value = record["value"]
+        if record["channel"] != RESUME:
+            return False
+        if record["task_id"] == NULL_TASK:
+            self._answer = [value]
+            return False
+        return isinstance(value, list) and value[-1:] == self._answer
 
     def print_waiting(self, interrupts: Iterable[dict[str, Any]]) -> None:
         """Print what a state waits for."""

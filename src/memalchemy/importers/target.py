@@ -10,13 +10,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from itertools import groupby
+from typing import Any, Literal, NamedTuple
 
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.codec.values import encode_value
-from memalchemy.contracts import Entry, LogReading, NewItem, StoreItem
-from memalchemy.database import Database
-from memalchemy.errors import Conflict, Corrupt, NotSerialisable, ThreadDeleted, TooLarge
+from memalchemy.contracts import Entry, LogReading, NewItem, PendingWrite, StoreItem
+from memalchemy.database import Database, HostConnection
+from memalchemy.errors import (
+    Conflict,
+    Corrupt,
+    NotFound,
+    NotSerialisable,
+    ThreadDeleted,
+    TooLarge,
+)
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
 
@@ -35,7 +43,10 @@ _OF_CONFLICTS: dict[OnConflict, Status] = {
     "replace": "replaced",
 }
 _DIFFERENT = "it exists and holds something else"
+_FORKED = "it went on here and in the source"
 _CHANGED = "another process changed it while it was imported"
+_FAILURES = (Conflict, ThreadDeleted, NotSerialisable, TooLarge, ValueError)
+"""Errors that end the import of one record, and not of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +78,34 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class NewCheckpoint:
-    """State of a thread at one moment; ``parent_id`` may name one that is not there."""
+    """State of a thread at one moment; ``parent_id`` may name one that is not there.
+
+    ``writes`` are the pending writes of the step after it, ``writes_made_at`` is their ``made_at``,
+    and ``options`` are others of `Checkpointer.save`.
+    """
 
     checkpoint_id: str
     state: Any
-    occurred_at: datetime
+    occurred_at: datetime | None
     parent_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    writes: Sequence[PendingWrite] = ()
+    writes_made_at: datetime | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class WritesThere(NamedTuple):
+    """Result of a comparison of the pending writes that a checkpoint has with those of the source.
+
+    ``missing`` are those that have to be put, and ``went_on`` says that there are others.
+    """
+
+    missing: Sequence[PendingWrite] = ()
+    went_on: bool = False
+
+
+def _no_writes(there: Sequence[PendingWrite], given: Sequence[PendingWrite]) -> WritesThere | None:
+    return WritesThere(went_on=bool(there))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +116,11 @@ class Thread:
         checkpoint_ids: their ids, oldest first.
         load: reads the checkpoint of an id; ``None`` if it is not readable.
         options: those of its `Checkpointer`.
+        below: the logs of the same thread in namespaces below, which are imported, replaced or left
+            together with it. ``None``: what is in namespaces below is no part of it.
+        compare_writes: compares the pending writes of a checkpoint that is there with those of the
+            source; ``None`` if they contradict each other.
+        on_save: called after each checkpoint that was saved, or in a dry run would be.
     """
 
     namespace: tuple[str, ...]
@@ -93,6 +130,11 @@ class Thread:
     options: Mapping[str, Any] = field(default_factory=dict)
     unreadable: int = 0
     label: str = ""
+    below: Sequence[Thread] | None = None
+    compare_writes: Callable[
+        [Sequence[PendingWrite], Sequence[PendingWrite]], WritesThere | None
+    ] = _no_writes
+    on_save: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +194,14 @@ class Outcome:
     something else, which was replaced (``replaced``) or stays (``skipped``, ``conflict``). ``bad``
     cannot be stored. ``written`` counts entries, checkpoints and items that were written and read
     back, or in a dry run would be; ``unreadable`` those that the source has and that are left out,
-    for the ``reason``.
+    for the ``reason``. ``pending_writes`` counts those that were written.
     """
 
     kind: Kind
     name: str
     status: Status
     written: int = 0
+    pending_writes: int = 0
     unreadable: int = 0
     problem: str | None = None
     reason: str = "not readable"
@@ -170,6 +213,7 @@ class Target:
     Before its first write, each record is compared with what is there. One of which exactly the
     first part is there is completed; one that is all there, and may have gone on since, is left;
     and one that is anything else is a conflict. All that is written is read back and compared.
+    Checkpoints that were removed, here or in the source, while later ones stayed are not missed.
 
     Args:
         db: the database, on any dialect.
@@ -217,10 +261,8 @@ class Target:
             if isinstance(record, Whole):
                 return await self._write_whole(record, outcome)
             return await self._write_items(record, outcome)
-        except (Conflict, ThreadDeleted):
-            return replace(outcome, status="conflict", problem=_CHANGED)
-        except (NotSerialisable, TooLarge, ValueError) as error:
-            return replace(outcome, problem=f"cannot be stored: {error}")
+        except _FAILURES as error:
+            return _failed(outcome, error)
 
     # --- Logs ------------------------------------------------------------------------------------
 
@@ -237,7 +279,11 @@ class Target:
         outcome = replace(outcome, written=len(given.entries) - (there or 0))
         if self.dry_run:
             return outcome
-        positions = await self._write_entries(log, thread_id, given.entries, reading, there)
+        if there is None:
+            async with self.db.transaction() as tx:  # it is replaced as a whole, or stays
+                positions = await self._write_entries(log, thread_id, given.entries, reading, 0, tx)
+        else:
+            positions = await self._write_entries(log, thread_id, given.entries, reading, there)
         if given.items is not None:
             beside = await self._write_items(Items([*given.items(positions)], ""), outcome)
             outcome = replace(outcome, problem=beside.problem)
@@ -249,70 +295,123 @@ class Target:
         thread_id: str,
         entries: Sequence[NewEntry],
         reading: LogReading,
-        there: int | None,
+        there: int,
+        replacing: HostConnection | None = None,
     ) -> list[int]:
-        """Write the missing entries in batches, read each back, and return all positions."""
-        positions = [entry.position for entry in reading.entries[: there or 0]]
-        replacing = there is None
-        for start in range(there or 0, len(entries), BATCH):
+        """Write the missing entries in batches, read each back, and return all positions.
+
+        With the transaction *replacing*, the first batch replaces what is there.
+        """
+        positions = [entry.position for entry in reading.entries[:there]]
+        for start in range(there, len(entries), BATCH):
             some = entries[start : start + BATCH]
             values = [entry.value for entry in some]
             options: dict[str, Any] = {
                 "keys": [entry.key for entry in some],
                 "occurred_at": [entry.occurred_at for entry in some],
                 "expected_version": reading.version,
+                "connection": replacing,
             }
-            if replacing:
+            if replacing is not None and start == 0:
                 positions += await log.replace_suffix(thread_id, 0, values, **options)
-                replacing = False
             else:
                 positions += await log.append(thread_id, values, **options)
-            reading = await log.read(thread_id, reading)
+            reading = await log.read(thread_id, reading, connection=replacing)
             written = reading.entries[-len(some) :]
             if [entry.position for entry in written] != positions[-len(some) :]:
                 raise Conflict(_CHANGED)
             if _count_there(written, some) != len(some):
-                raise _read_back(f"log {thread_id!r}")
+                raise _corrupt(f"log {thread_id!r}")
         return positions
 
     # --- Threads of checkpoints ------------------------------------------------------------------
 
     async def _write_thread(self, given: Thread, outcome: Outcome) -> Outcome:
+        thread_id = self.prefix + given.thread_id
+        logs = [(one, self._checkpointer(one)) for one in (given, *(given.below or ()))]
+        plans = [await _plan(log, checkpointer, thread_id) for log, checkpointer in logs]
+        outcome = replace(outcome, status=self._status_of_thread(plans))
+        if outcome.status in ("skipped", "conflict"):
+            problems = [plan.problem for plan in plans if plan.problem is not None]
+            return replace(outcome, problem=problems[0] if problems else _FORKED)
+        counts = _Counts()
+        try:
+            if outcome.status == "replaced":
+                async with self.db.transaction() as tx:  # it is replaced as a whole, or stays
+                    if not self.dry_run:
+                        await logs[0][1].delete(
+                            thread_id,
+                            all_namespaces=False,
+                            below=given.below is not None,
+                            connection=tx,
+                        )
+                    for log, checkpointer in logs:
+                        whole = _Plan(missing=log.checkpoint_ids)
+                        await self._write_plan(log, checkpointer, thread_id, whole, counts, tx)
+            else:
+                for (log, checkpointer), plan in zip(logs, plans, strict=True):
+                    await self._write_plan(log, checkpointer, thread_id, plan, counts)
+        except (*_FAILURES, NotFound) as error:
+            if outcome.status == "replaced":
+                counts = _Counts()
+            outcome = _failed(outcome, error)
+        return replace(
+            outcome,
+            written=counts.checkpoints,
+            pending_writes=counts.writes,
+            unreadable=given.unreadable + counts.unreadable,
+        )
+
+    def _checkpointer(self, given: Thread) -> Checkpointer:
         options = {"index_text": self.index_text, **given.options}
         if not self.index_text:
             options["index_text"] = False
-        checkpointer = Checkpointer(self.db, namespace=given.namespace, **options)
-        thread_id = self.prefix + given.thread_id
-        stored = {*await checkpointer.list_checkpoints(thread_id, NO_LIMIT)}
-        there = [one for one in given.checkpoint_ids if one in stored]
-        differs = False
-        for checkpoint_id in there:
+        return Checkpointer(self.db, namespace=given.namespace, **options)
+
+    def _status_of_thread(self, plans: Sequence[_Plan]) -> Status:
+        missing = any(plan.missing or plan.writes for plan in plans)
+        went_on = any(plan.went_on for plan in plans)  # with what is missing, it would be two
+        if any(plan.problem for plan in plans) or (missing and went_on):
+            return _OF_CONFLICTS[self.on_conflict]
+        if not missing:
+            return "unchanged"
+        return "resumed" if any(plan.exists for plan in plans) else "imported"
+
+    async def _write_plan(
+        self,
+        given: Thread,
+        checkpointer: Checkpointer,
+        thread_id: str,
+        plan: _Plan,
+        counts: _Counts,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Write what a log lacks: first pending writes of checkpoints that are there."""
+        counts.unreadable += plan.unreadable
+        for checkpoint_id, missing in plan.writes.items():
             one = await given.load(checkpoint_id)
-            differs |= one is not None and not await _is_there(checkpointer, thread_id, one)
-        missing = len(there) < len(given.checkpoint_ids)
-        went_on = len(stored) > len(there)  # with what is missing, there would be two newest ones
-        status = self._status(
-            None if differs or (missing and went_on) else len(there), len(given.checkpoint_ids)
-        )
-        outcome = replace(outcome, status=status)
-        if status in ("skipped", "conflict"):
-            return replace(outcome, problem=_DIFFERENT)
-        if status == "replaced":
-            if not self.dry_run:
-                await checkpointer.delete(thread_id, all_namespaces=False)
-            stored = set()
-        written = unreadable = 0
-        for checkpoint_id in given.checkpoint_ids:
-            if checkpoint_id in stored:
-                continue
+            if one is not None:
+                if not self.dry_run:
+                    await _put_writes(checkpointer, thread_id, one, missing, connection)
+                    await _read_back(given, checkpointer, thread_id, one, connection)
+                counts.writes += len(missing)
+        first = not plan.exists
+        for checkpoint_id in plan.missing:
             one = await given.load(checkpoint_id)
             if one is None:
-                unreadable += 1
+                counts.unreadable += 1
                 continue
-            written += 1
             if not self.dry_run:
-                await _save(checkpointer, thread_id, one)
-        return replace(outcome, written=written, unreadable=given.unreadable + unreadable)
+                # A deleted thread begins anew with a checkpoint that names no parent.
+                rests = one.options.get("rests_on_parent")
+                parent_id = None if first and not rests else one.parent_id
+                await _save(checkpointer, thread_id, one, parent_id, connection)
+                await _read_back(given, checkpointer, thread_id, one, connection)
+            first = False
+            counts.checkpoints += 1
+            counts.writes += len(one.writes)
+            if given.on_save is not None:
+                given.on_save()
 
     # --- Items -----------------------------------------------------------------------------------
 
@@ -338,7 +437,7 @@ class Target:
             back = await store.get_items(names, refresh=False)
             for name, item in zip(names, new, strict=True):
                 if name not in back or not _is_same_item(back[name], item):
-                    raise _read_back(f"item {item.key!r} in {'/'.join(item.namespace)}")
+                    raise _corrupt(f"item {item.key!r} in {'/'.join(item.namespace)}")
         return replace(outcome, status=status, written=len(new), problem=problem)
 
     async def _write_whole(self, given: Whole, outcome: Outcome) -> Outcome:
@@ -356,7 +455,7 @@ class Target:
             return outcome
         await given.write(self.db, self.prefix, found)
         if not _is_same(await given.read(self.db, self.prefix), given.value):
-            raise _read_back(given.label)
+            raise _corrupt(given.label)
         return outcome
 
     def _status_of_whole(self, given: Whole, found: Any) -> Status:
@@ -399,24 +498,131 @@ def _count_there(entries: Sequence[Entry], given: Sequence[NewEntry]) -> int | N
     return min(len(entries), len(given)) if same else None
 
 
-async def _save(checkpointer: Checkpointer, thread_id: str, given: NewCheckpoint) -> None:
-    """Save a checkpoint as the newest, and read it back."""
+@dataclass(slots=True)
+class _Counts:
+    checkpoints: int = 0
+    writes: int = 0
+    unreadable: int = 0
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What has to be written to one log of a thread.
+
+    ``exists`` says that it has checkpoints, ``went_on`` that it has others behind those of the
+    source, or other pending writes, and ``problem`` that it has something else in place of one.
+    """
+
+    missing: Sequence[str] = ()
+    writes: dict[str, Sequence[PendingWrite]] = field(default_factory=dict)
+    exists: bool = False
+    went_on: bool = False
+    problem: str | None = None
+    unreadable: int = 0
+
+
+async def _plan(given: Thread, checkpointer: Checkpointer, thread_id: str) -> _Plan:
+    """Compare a log with the source, and return what it lacks."""
+    stored = await checkpointer.list_checkpoints(thread_id, NO_LIMIT)
+    if not stored:
+        return _Plan(missing=given.checkpoint_ids)
+    plan = _Plan(exists=True, went_on=stored[0] not in {*given.checkpoint_ids})
+    there, missing = {*stored}, []
+    for checkpoint_id in given.checkpoint_ids:
+        one = await given.load(checkpoint_id)
+        if one is None:
+            plan.unreadable += checkpoint_id not in there
+        elif checkpoint_id not in there:
+            missing.append(checkpoint_id)
+        else:
+            missing.clear()  # what is missing before one that is there was removed here
+            found = await checkpointer.snapshot(thread_id, checkpoint_id)
+            if found is None or not _is_same(found.state, one.state):
+                plan.problem = _DIFFERENT
+                return plan
+            writes = given.compare_writes(found.writes, one.writes)
+            if writes is None:
+                plan.problem = _FORKED
+                return plan
+            plan.went_on |= writes.went_on
+            if writes.missing:
+                plan.writes[checkpoint_id] = writes.missing
+    plan.missing = missing
+    return plan
+
+
+async def _save(
+    checkpointer: Checkpointer,
+    thread_id: str,
+    given: NewCheckpoint,
+    parent_id: str | None,
+    connection: HostConnection | None,
+) -> None:
+    """Save a checkpoint as the newest, with its pending writes."""
     await checkpointer.save(
         given.state,
         thread_id,
         given.checkpoint_id,
         given.metadata,
-        lineage=given.parent_id,
+        lineage=parent_id,
         occurred_at=given.occurred_at,
+        connection=connection,
+        **given.options,
     )
-    if not await _is_there(checkpointer, thread_id, given):
-        raise _read_back(f"checkpoint {given.checkpoint_id!r} of thread {thread_id!r}")
+    await _put_writes(checkpointer, thread_id, given, given.writes, connection)
 
 
-async def _is_there(checkpointer: Checkpointer, thread_id: str, given: NewCheckpoint) -> bool:
-    """Return whether a checkpoint is there as it was given."""
-    found = await checkpointer.snapshot(thread_id, given.checkpoint_id)
-    return found is not None and _is_same(found.state, given.state)
+async def _put_writes(
+    checkpointer: Checkpointer,
+    thread_id: str,
+    given: NewCheckpoint,
+    writes: Sequence[PendingWrite],
+    connection: HostConnection | None,
+) -> None:
+    """Put writes in calls, those of a task that may be overwritten before its others.
+
+    An interrupt that is followed by writes of its task was answered.
+    """
+    calls = groupby(writes, key=lambda one: (one.task_path, one.task_id, one.index < 0))
+    for (path, task_id, _), some in calls:
+        of_task = list(some)
+        await checkpointer.put_writes(
+            [(one.channel, one.value) for one in of_task],
+            thread_id,
+            given.checkpoint_id,
+            task_id,
+            task_path=path,
+            indexes=[one.index for one in of_task],
+            made_at=given.writes_made_at,
+            connection=connection,
+        )
+
+
+async def _read_back(
+    given: Thread,
+    checkpointer: Checkpointer,
+    thread_id: str,
+    wanted: NewCheckpoint,
+    connection: HostConnection | None,
+) -> None:
+    """Compare a checkpoint with what was written.
+
+    Raises:
+        Corrupt: it is something else.
+    """
+    found = await checkpointer.snapshot(thread_id, wanted.checkpoint_id, connection=connection)
+    if found is not None and _is_same(found.state, wanted.state):
+        writes = given.compare_writes(found.writes, wanted.writes)
+        if found.parent_id in (None, wanted.parent_id) and writes and not writes.missing:
+            return
+    raise _corrupt(f"checkpoint {wanted.checkpoint_id!r} of thread {thread_id!r}")
+
+
+def _failed(outcome: Outcome, error: Exception) -> Outcome:
+    """Return the outcome of a record whose import an error has ended."""
+    if isinstance(error, (Conflict, ThreadDeleted)):
+        return replace(outcome, status="conflict", problem=_CHANGED)
+    return replace(outcome, status="bad", problem=f"cannot be stored: {error}")
 
 
 def _is_same_item(item: StoreItem, given: NewItem) -> bool:
@@ -443,5 +649,5 @@ def _is_same(one: Any, other: Any) -> bool:
     return encode_value(one) == encode_value(other)
 
 
-def _read_back(what: str) -> Corrupt:
+def _corrupt(what: str) -> Corrupt:
     return Corrupt(f"{what} reads back as something else than was written")

@@ -97,15 +97,15 @@ async def import_(
         return await _import_openai_agents(
             ctx, from_, from_schema, messages_table, prefix, on_conflict, dry_run=dry_run
         )
-    if source != "langgraph":
-        if messages_table is not None:
-            raise UsageError("--messages-table goes with openai-agents")
-        return await _import_records(
-            ctx, source, from_, from_schema, prefix, on_conflict, dry_run=dry_run
+    if messages_table is not None:
+        raise UsageError("--messages-table goes with openai-agents")
+    if source == "langgraph":
+        return await _import_langgraph(
+            ctx, from_, from_schema, prefix, on_conflict, dry_run=dry_run
         )
-    if on_conflict is OnConflict.REPLACE or messages_table is not None:
-        raise UsageError("langgraph takes neither --on-conflict replace nor --messages-table")
-    return await _import_langgraph(ctx, from_, from_schema, prefix, dry_run=dry_run)
+    return await _import_records(
+        ctx, source, from_, from_schema, prefix, on_conflict, dry_run=dry_run
+    )
 
 
 def _open_target(ctx: Context, *, dry_run: bool) -> AbstractAsyncContextManager[Database]:
@@ -171,11 +171,19 @@ async def _import_file(ctx: Context, file: str, prefix: str, on_conflict: OnConf
                 f"full size of their states: {format_size(raw_bytes)}; stored size: "
                 f"{format_size(stored_bytes)}"
             )
+    if counts["conflict"]:
+        _print_way_out(ctx, on_conflict)
     return REFUSED if counts["bad"] or counts["conflict"] else OK
 
 
 async def _import_langgraph(
-    ctx: Context, url: str, schema: str | None, prefix: str, *, dry_run: bool
+    ctx: Context,
+    url: str,
+    schema: str | None,
+    prefix: str,
+    on_conflict: OnConflict,
+    *,
+    dry_run: bool,
 ) -> int:
     try:
         from memalchemy.integrations.langgraph.importing import ImportReport, import_langgraph
@@ -184,19 +192,25 @@ async def _import_langgraph(
 
     started = time.perf_counter()
     with ctx.terminal.progress("comparing" if dry_run else "importing") as progress:
-        reported = 0
+        reported: Counter[str] = Counter()
 
         def show(report: ImportReport) -> None:
-            nonlocal reported
             progress.update(report.done, report.checkpoints + report.items)
-            for problem in report.problems[reported:]:
-                ctx.terminal.print_note(problem)
-            reported = len(report.problems)
+            for kind, problems in (("problem", report.problems), ("skipped", report.skipped)):
+                for problem in problems[reported[kind] :]:
+                    ctx.terminal.print_note(problem)
+                reported[kind] = len(problems)
 
         async with _open_target(ctx, dry_run=dry_run) as db:
             with usage_errors():
                 report = await import_langgraph(
-                    url, db, schema=schema, prefix=prefix, dry_run=dry_run, progress=show
+                    url,
+                    db,
+                    schema=schema,
+                    prefix=prefix,
+                    on_conflict=on_conflict.value,
+                    dry_run=dry_run,
+                    progress=show,
                 )
     seconds = time.perf_counter() - started
     if ctx.as_data:
@@ -205,14 +219,27 @@ async def _import_langgraph(
         )
     else:
         ctx.terminal.print(
-            f"{count(report.threads, 'thread')}, {count(report.checkpoints, 'checkpoint')}: "
-            f"{report.new_checkpoints:,} new, {report.unchanged_checkpoints:,} unchanged; "
-            f"{count(report.writes, 'pending write')}"
+            f"{count(report.threads, 'thread')}: {_summary(Counter(report.thread_statuses))}"
         )
-        expired = f", {report.expired:,} expired and left" if report.expired else ""
+        checkpoints = _parts(
+            new=report.new_checkpoints,
+            unchanged=report.unchanged_checkpoints,
+            in_conflict=report.conflicting_checkpoints,
+            bad=report.bad_checkpoints,
+        )
         ctx.terminal.print(
-            f"{count(report.items, 'item')}: {report.new_items:,} new, "
-            f"{report.unchanged_items:,} unchanged{expired}; {count(report.vectors, 'vector')}"
+            f"{count(report.checkpoints, 'checkpoint')}: {checkpoints}; "
+            f"{count(report.writes, 'new pending write')}"
+        )
+        items = _parts(
+            new=report.new_items,
+            unchanged=report.unchanged_items,
+            in_conflict=report.conflicting_items,
+            bad=report.bad_items,
+            expired_and_left=report.expired,
+        )
+        ctx.terminal.print(
+            f"{count(report.items, 'item')}: {items}; {count(report.vectors, 'new vector')}"
         )
         done = "would be written" if dry_run else "written, read back and compared"
         ctx.terminal.print(f"what is new {done} in {seconds:.1f} s")
@@ -222,6 +249,8 @@ async def _import_langgraph(
                 f"the threads hold objects of {names}. They come back as dicts, unless you name "
                 f"their classes: MemalchemySaver(…, {report.allow_list()})"
             )
+    if report.conflicting_checkpoints or report.conflicting_items:
+        _print_way_out(ctx, on_conflict)
     return REFUSED if report.problems else OK
 
 
@@ -292,6 +321,8 @@ async def _import_openai_agents(
         ctx.terminal.print(f"{count(len(sessions), 'session')}, {branches}: {_summary(counts)}")
         done = "would be written" if dry_run else "written, read back and compared"
         ctx.terminal.print(f"{count(items, 'item')} {done} in {seconds:.1f} s")
+    if counts["conflict"]:
+        _print_way_out(ctx, on_conflict)
     return REFUSED if counts["bad"] or counts["conflict"] or unreadable else OK
 
 
@@ -344,6 +375,8 @@ async def _import_records(
             f"{count(written, 'entry, checkpoint or item', 'entries, checkpoints and items')} "
             f"{done} in {seconds:.1f} s"
         )
+    if counts["conflict"]:
+        _print_way_out(ctx, on_conflict)
     return REFUSED if counts["bad"] or counts["conflict"] or unreadable else OK
 
 
@@ -364,6 +397,22 @@ def _print_record_problems(ctx: Context, outcome: RecordOutcome) -> None:
     if outcome.unreadable:
         left = count(outcome.unreadable, "part")
         ctx.terminal.print_note(f"{outcome.name}: {left} left out, {outcome.reason}")
+
+
+def _print_way_out(ctx: Context, on_conflict: OnConflict) -> None:
+    """Say what can be done about conflicts that were left as they are."""
+    if on_conflict is OnConflict.ERROR:
+        ctx.terminal.print_note(
+            "what is in conflict stays as it is here, and the rest is imported: to replace it, "
+            "give --on-conflict replace; to import it beside, --prefix TEXT"
+        )
+
+
+def _parts(*, new: int, unchanged: int, **others: int) -> str:
+    """Return the parts of a sum; those of *others* that are 0 are left out."""
+    found = [f"{new:,} new", f"{unchanged:,} unchanged"]
+    found += [f"{number:,} {name.replace('_', ' ')}" for name, number in others.items() if number]
+    return ", ".join(found)
 
 
 def _summary(counts: Counter[str]) -> str:

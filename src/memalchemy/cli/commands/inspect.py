@@ -94,7 +94,11 @@ async def threads(
             for log in logs
         ),
     )
-    ctx.terminal.print_note(count(len({log.thread_id for log in logs}), "thread"))
+    ids = {log.thread_id for log in logs}
+    note = count(len(ids), "thread")
+    if len(logs) > len(ids):
+        note += f", {count(len(logs), 'log')}"  # a thread has one in each namespace
+    ctx.terminal.print_note(note)
     if len(logs) == limit:
         ctx.terminal.print_note(f"only the {limit} logs written last; --limit shows more")
 

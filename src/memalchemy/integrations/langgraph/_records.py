@@ -217,6 +217,19 @@ def needs_parent(metadata: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
     return any(state.get(key_of(str(channel))) == EMPTY for channel in counters)
 
 
+def save_options(
+    metadata: Mapping[str, Any],
+    state: Mapping[str, Any],
+    parent_id: str | None,
+) -> dict[str, Any]:
+    """Return what `Checkpointer.save` is told of a checkpoint beside its state and metadata."""
+    run_id = metadata.get("run_id")
+    return {
+        "rests_on_parent": parent_id is not None and needs_parent(metadata, state),
+        "run_id": run_id if isinstance(run_id, str) and is_id(run_id) else None,
+    }
+
+
 # --- Metadata ------------------------------------------------------------------------------------
 
 

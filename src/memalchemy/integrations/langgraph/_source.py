@@ -28,7 +28,7 @@ from langgraph.checkpoint.serde.jsonplus import (
     JsonPlusSerializer,
 )
 
-from memalchemy.contracts import Packed
+from memalchemy.contracts import Packed, PendingWrite
 from memalchemy.dialects import parse_url
 from memalchemy.errors import (
     DatabaseUnreachable,
@@ -93,15 +93,8 @@ class RawSerializer:
         return ormsgpack.Ext(code, data)
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
-    """Row of pending writes."""
-
-    task_id: str
-    task_path: str
-    index: int
-    channel: str
-    value: Packed
+RAW: Any = RawSerializer()
+"""Serialiser for what is only copied and compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +194,9 @@ class Source(ABC):
             )
         return found
 
-    async def pending(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> list[Write]:
+    async def pending(
+        self, thread_id: str, checkpoint_ns: str, checkpoint_id: str
+    ) -> list[PendingWrite]:
         """Return the pending writes of a checkpoint, as LangGraph sorts them."""
         found = await self.rows(
             f"SELECT task_id, task_path, idx, channel, type, {self.value} AS value "  # noqa: S608
@@ -212,12 +207,12 @@ class Source(ABC):
             checkpoint_id,
         )
         made = [
-            Write(
+            PendingWrite(
                 row["task_id"],
-                row["task_path"] or "",
                 row["idx"],
                 row["channel"],
                 Packed(row["type"] or "null", bytes(row["value"] or b"")),
+                row["task_path"] or "",
             )
             for row in found
         ]

@@ -1,14 +1,15 @@
 """Import from the tables of LangGraph's own savers and stores.
 
-Checkpoints go through `MemalchemySaver` and items through `memalchemy.Store`; each is read back and
-compared. No progress is stored: what an earlier import wrote is recognised and skipped.
+A thread is a record of `memalchemy.importers.target`, with the logs of its checkpoint namespaces;
+items go through `memalchemy.Store`. Everything is compared before it is written and read back. No
+progress is stored: what an earlier import wrote is recognised.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -18,19 +19,14 @@ from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPA
 
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import Database
-from memalchemy.errors import Conflict, Corrupt, NotSerialisable, ThreadDeleted, TooLarge
+from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
+from memalchemy.importers.target import NewCheckpoint, OnConflict, Outcome, Status, Target, Thread
 from memalchemy.integrations.langgraph import _records as records
-from memalchemy.integrations.langgraph._source import (
-    RawSerializer,
-    Source,
-    StoredItem,
-    Write,
-    open_source,
-)
-from memalchemy.integrations.langgraph.saver import MemalchemySaver
+from memalchemy.integrations.langgraph._pending import compare_writes
+from memalchemy.integrations.langgraph._source import RAW, Source, StoredItem, open_source
+from memalchemy.integrations.langgraph.saver import LOG_OPTIONS
 from memalchemy.store import Store
 
-RAW: Any = RawSerializer()
 _METHODS = {(module, name) for module, name, _ in SAFE_MSGPACK_METHODS}
 
 
@@ -38,9 +34,13 @@ _METHODS = {(module, name) for module, name, _ in SAFE_MSGPACK_METHODS}
 class ImportReport:
     """The results of an import, or of a dry run.
 
-    ``new_…`` and ``unchanged_…`` count checkpoints and items; ``writes`` and ``vectors`` are those
-    that were written. ``expired`` items are not imported. ``problems`` names what could not be
-    imported; data under the same name in the target stays as it is.
+    ``checkpoints`` are the new ones, the unchanged ones, those of threads in conflict, and those of
+    threads that cannot be stored; ``items`` are these and the ``expired`` ones, which are not
+    imported. ``writes`` and ``vectors`` are those that were written: an unchanged checkpoint may
+    have got pending writes that it lacked. ``thread_statuses`` counts the threads by the status
+    that `memalchemy.importers.target.Outcome` describes. ``problems`` names what could not be
+    imported, and ``skipped`` the conflicts that were to be skipped; data under the same name in the
+    target stays as it is.
     """
 
     checkpoints: int = 0
@@ -48,14 +48,20 @@ class ImportReport:
     threads: int = 0
     new_checkpoints: int = 0
     unchanged_checkpoints: int = 0
+    conflicting_checkpoints: int = 0
+    bad_checkpoints: int = 0
     writes: int = 0
     new_items: int = 0
     unchanged_items: int = 0
+    conflicting_items: int = 0
+    bad_items: int = 0
     vectors: int = 0
     expired: int = 0
     done: int = 0
     """Checkpoints and items that were processed."""
+    thread_statuses: dict[Status, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     classes: list[tuple[str, str]] = field(default_factory=list)
     """Modules and names of the classes, other than LangGraph's and Python's own, of which the
     source has objects. A saver reads them as dicts unless its ``serde`` allows them."""
@@ -71,6 +77,7 @@ async def import_langgraph(
     *,
     schema: str | None = None,
     prefix: str = "",
+    on_conflict: OnConflict = "error",
     dry_run: bool = False,
     index_text: bool = True,
     progress: Callable[[ImportReport], object] | None = None,
@@ -82,18 +89,22 @@ async def import_langgraph(
     This includes all threads with their checkpoint namespaces, checkpoints, parents and pending
     writes, and all items of the store with their times, lifetimes and vectors. Values are copied as
     bytes, so your classes are not needed, and what an `EncryptedSerializer` wrote on PostgreSQL
-    stays encrypted. Each checkpoint is read back through `MemalchemySaver` and compared with
-    LangGraph's own reading.
+    stays encrypted. Each checkpoint is read back and compared with LangGraph's own reading.
 
-    The source is not changed. Data that *db* has already is skipped if it is equal, and reported if
-    it is not: an interrupted import continues when it is run again, and a repeated one imports what
-    is new.
+    The source is not changed. Before its first write, each thread is compared with the target as a
+    whole, with its namespaces and pending writes. One that *db* has already, and that may have gone
+    on there, is left; one of which the first part is there is completed. One that went on in both
+    places, or holds something else, is a conflict, and the import goes on with the next thread. So
+    an interrupted import continues when it is run again, and a repeated one imports what is new.
 
     Args:
         schema: the schema of LangGraph's tables (PostgreSQL).
         prefix: put before every thread id.
+        on_conflict: ``"error"`` and ``"skip"`` leave a thread or item in conflict as it is, and
+            differ in where the report names it; ``"replace"`` replaces it. A thread is deleted with
+            its checkpoint namespaces and imported in one transaction.
         dry_run: write nothing.
-        progress: called after each checkpoint and each page of items.
+        progress: called after each checkpoint that is written, each thread, and each page of items.
 
     Raises:
         DriverMissing: ``langgraph-checkpoint-sqlite`` or ``-postgres`` is not installed.
@@ -103,7 +114,10 @@ async def import_langgraph(
     async with open_source(url, schema=schema) as source:
         report = ImportReport()
         report.checkpoints, report.items = await source.count()
-        work = _Import(source, db, prefix, dry_run, index_text, report, progress)
+        target = Target(
+            db, prefix=prefix, on_conflict=on_conflict, dry_run=dry_run, index_text=index_text
+        )
+        work = _Import(source, target, report, progress)
         await work.threads()
         await work.items()
         report.classes = sorted(source.serde.classes - SAFE_MSGPACK_TYPES - _METHODS)
@@ -113,106 +127,105 @@ async def import_langgraph(
 @dataclass(slots=True)
 class _Import:
     source: Source
-    db: Database
-    prefix: str
-    dry_run: bool
-    index_text: bool
+    target: Target
     report: ImportReport
     progress: Callable[[ImportReport], object] | None
 
-    def advance(self, done: int) -> None:
+    def advance(self, done: int = 1) -> None:
         self.report.done += done
         if self.progress is not None:
             self.progress(self.report)
 
     async def threads(self) -> None:
-        saver = MemalchemySaver(self.db, serde=RAW, index_text=self.index_text)
-        for thread_id, logs in groupby(await self.source.logs(), key=lambda log: log[0]):
-            self.report.threads += 1
-            for _, checkpoint_ns in logs:
-                ids = await self.source.checkpoint_ids(thread_id, checkpoint_ns)
-                for at, checkpoint_id in enumerate(ids):
-                    try:
-                        await self.checkpoint(saver, thread_id, checkpoint_ns, checkpoint_id)
-                    except (Conflict, NotSerialisable, ThreadDeleted, TooLarge) as error:
-                        where = f", namespace {checkpoint_ns!r}" if checkpoint_ns else ""
-                        self.report.problems.append(f"thread {thread_id!r}{where}: {error}")
-                        self.advance(len(ids) - at)
-                        break
-                    self.advance(1)
+        report, total = self.report, 0
+        for thread_id, names in groupby(await self.source.logs(), key=lambda log: log[0]):
+            below = [checkpoint_ns for _, checkpoint_ns in names if checkpoint_ns]
+            root, *logs = [await self._log(thread_id, ns) for ns in ("", *below)]
+            count = sum(len(log.checkpoint_ids) for log in (root, *logs))
+            done = report.done
+            outcome = await self.target.write(replace(root, below=logs))
+            report.threads += 1
+            count -= outcome.unreadable  # deleted from the source meanwhile
+            total += count
+            self._count(outcome, count)
+            self.advance(done + count - report.done)
+        report.checkpoints = total
 
-    async def checkpoint(
-        self, saver: MemalchemySaver, thread_id: str, checkpoint_ns: str, checkpoint_id: str
-    ) -> None:
-        """Import a checkpoint with its writes, unless they are there."""
-        theirs = await self.source.checkpoint(thread_id, checkpoint_ns, checkpoint_id)
-        if theirs is None:
-            return
-        writes = await self.source.pending(thread_id, checkpoint_ns, checkpoint_id)
-        target = self.prefix + thread_id
-        config = records.config_of(target, checkpoint_ns, checkpoint_id)
-        ours = await saver.aget_tuple(config)
-        if ours is not None and not _same_checkpoint(ours, theirs):
-            raise Conflict(f"another checkpoint {checkpoint_id!r} is there already")
-        missing = writes if ours is None else _missing(ours, writes)
-        if ours is not None and not missing:
-            self.report.unchanged_checkpoints += 1
-            return
-        self.report.new_checkpoints += ours is None
-        self.report.writes += len(missing)
-        if self.dry_run:
-            return
-        if ours is None:
-            parent: Any = {"thread_id": target, "checkpoint_ns": checkpoint_ns}
-            if (parent_id := _parent(theirs)) is not None:
-                parent["checkpoint_id"] = parent_id
-            versions = theirs.checkpoint["channel_versions"]
-            await saver.aput({"configurable": parent}, theirs.checkpoint, theirs.metadata, versions)
-        await self._put_writes(saver, config, missing)
-        back = await saver.aget_tuple(config)
-        if back is None or not _same_checkpoint(back, theirs) or _missing(back, writes):
-            raise Corrupt(
-                f"checkpoint {checkpoint_id!r} of thread {target!r} reads back as something else "
-                "than was written"
-            )
+    def _count(self, outcome: Outcome, checkpoints: int) -> None:
+        report, left = self.report, checkpoints - outcome.written
+        report.thread_statuses.setdefault(outcome.status, 0)
+        report.thread_statuses[outcome.status] += 1
+        report.new_checkpoints += outcome.written
+        report.writes += outcome.pending_writes
+        if outcome.status in ("conflict", "skipped"):
+            report.conflicting_checkpoints += left
+        elif outcome.status == "bad":
+            report.bad_checkpoints += left
+        else:
+            report.unchanged_checkpoints += left
+        if outcome.problem is not None:
+            problems = report.skipped if outcome.status == "skipped" else report.problems
+            problems.append(f"thread {outcome.name!r}: {outcome.problem}")
 
-    async def _put_writes(self, saver: MemalchemySaver, config: Any, writes: list[Write]) -> None:
-        thread_id, checkpoint_ns = records.thread_and_ns(config)
-        checkpoint_id = config["configurable"]["checkpoint_id"]
-        for (path, task), some in groupby(writes, key=lambda one: (one.task_path, one.task_id)):
-            of_task = list(some)
-            await saver.checkpointer(checkpoint_ns).put_writes(
-                [(one.channel, one.value) for one in of_task],
-                thread_id,
+    async def _log(self, thread_id: str, checkpoint_ns: str) -> Thread:
+        """Return the log of a checkpoint namespace, which has the checkpoints sorted by id."""
+
+        async def load(checkpoint_id: str) -> NewCheckpoint | None:
+            place = thread_id, checkpoint_ns, checkpoint_id
+            found = await self.source.checkpoint(*place)
+            if found is None:
+                return None
+            state = records.to_state(RAW, found.checkpoint, found.metadata, {})
+            _check_state(checkpoint_id, state, found)
+            parent_id = _parent(found)
+            return NewCheckpoint(
                 checkpoint_id,
-                task,
-                task_path=path,
-                indexes=[one.index for one in of_task],
-                made_at=records.time_of_id(checkpoint_id),
+                state,
+                records.time_of(found.checkpoint),
+                parent_id,
+                records.filterable(found.metadata),
+                await self.source.pending(*place),
+                records.time_of_id(checkpoint_id),
+                records.save_options(found.metadata, state, parent_id),
             )
+
+        return Thread(
+            records.namespace_of(checkpoint_ns),
+            thread_id,
+            await self.source.checkpoint_ids(thread_id, checkpoint_ns),
+            load,
+            options=LOG_OPTIONS,
+            compare_writes=compare_writes,
+            on_save=self.advance,
+        )
 
     async def items(self) -> None:
-        store = Store(self.db)
+        store, report, on_conflict = Store(self.target.db), self.report, self.target.on_conflict
+        seen = 0
         async for page in self.source.items():
+            seen += len(page)
             now = datetime.now(UTC)
             alive = [one for one in page if one.expires_at is None or one.expires_at > now]
-            self.report.expired += len(page) - len(alive)
+            report.expired += len(page) - len(alive)
             there = await store.get_items(map(_name, alive), refresh=False)
             new = []
             for one in alive:
                 found = there.get(_name(one))
-                if found is None:
+                if found is not None and _same_item(found, one):
+                    report.unchanged_items += 1
+                elif found is None or on_conflict == "replace":
                     new.append(one)
-                elif _same_item(found, one):
-                    self.report.unchanged_items += 1
                 else:
-                    self.report.problems.append(f"item {_path(one)!r}: another is there already")
-            if new and not self.dry_run:
+                    report.conflicting_items += 1
+                    problems = report.skipped if on_conflict == "skip" else report.problems
+                    problems.append(f"item {_path(one)!r}: another is there already")
+            if new and not self.target.dry_run:
                 new = await self._put_items(store, new)
                 await self._compare(store, new)
-            self.report.new_items += len(new)
-            self.report.vectors += sum(len(v) for one in new for v in one.vectors.values())
+            report.new_items += len(new)
+            report.vectors += sum(len(v) for one in new for v in one.vectors.values())
             self.advance(len(page))
+        report.items = seen
 
     async def _put_items(self, store: Store, items: list[StoredItem]) -> list[StoredItem]:
         """Write those of the items that can be stored, and return them."""
@@ -221,7 +234,8 @@ class _Import:
         except (NotSerialisable, TooLarge) as error:
             if len(items) > 1:
                 return [kept for one in items for kept in await self._put_items(store, [one])]
-            self.report.problems.append(f"item {_path(items[0])!r}: {error}")
+            self.report.bad_items += 1
+            self.report.problems.append(f"item {_path(items[0])!r}: cannot be stored: {error}")
             return []
         return items
 
@@ -242,35 +256,28 @@ class _Import:
 
 
 def _parent(one: CheckpointTuple) -> str | None:
-    return None if one.parent_config is None else one.parent_config["configurable"]["checkpoint_id"]
+    """Return the id of a checkpoint's parent; one that was saved over itself has none."""
+    if one.parent_config is None:
+        return None
+    parent_id: str = one.parent_config["configurable"]["checkpoint_id"]
+    return None if parent_id == one.checkpoint["id"] else parent_id
 
 
-def _same_checkpoint(ours: CheckpointTuple, theirs: CheckpointTuple) -> bool:
-    """Compare two readings of a checkpoint, without its writes."""
-    return (
-        _parent(ours) == _parent(theirs)
-        and ours.metadata == theirs.metadata
-        and _comparable(ours.checkpoint) == _comparable(theirs.checkpoint)
-    )
+def _check_state(checkpoint_id: str, state: Mapping[str, Any], theirs: CheckpointTuple) -> None:
+    """Compare what a saver makes of a state with LangGraph's own reading of the checkpoint.
+
+    Raises:
+        Corrupt: it is something else.
+    """
+    checkpoint, metadata = records.from_state(RAW, checkpoint_id, state)
+    if metadata != theirs.metadata or _packed(checkpoint) != _packed(theirs.checkpoint):
+        raise Corrupt(f"checkpoint {checkpoint_id!r} would read back as something else")
 
 
-def _comparable(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+def _packed(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     values = checkpoint.get("channel_values") or {}
     packed = {channel: RAW.dumps_typed(value) for channel, value in values.items()}
     return {**checkpoint, "channel_values": packed}
-
-
-def _missing(ours: CheckpointTuple, writes: list[Write]) -> list[Write]:
-    """Return those of *writes* that *ours* lacks."""
-    there = [(task, channel, RAW.dumps_typed(v)) for task, channel, v in ours.pending_writes or ()]
-    missing = []
-    for one in writes:
-        packed = RAW.dumps_typed(RAW.loads_typed((one.value.format, one.value.data)))
-        if (found := (one.task_id, one.channel, packed)) in there:
-            there.remove(found)
-        else:
-            missing.append(one)
-    return missing
 
 
 def _name(one: StoredItem) -> tuple[tuple[str, ...], str]:

@@ -39,9 +39,9 @@ MAX_NAMESPACES = 256
 """Checkpoint namespaces whose checkpointers are kept."""
 MAX_BATCH = 20
 """Checkpoints that a listing reads together."""
-RADIX, COMPRESSION_LEVEL = 32, 9
-"""A state is much larger than what a step adds, and LangGraph spends long on reading it: storing
-fewer bytes is worth more than reading fewer rows.
+LOG_OPTIONS = {"radix": 32, "compression_level": 9}
+"""Options of the checkpointers of LangGraph's logs. A state is much larger than what a step adds,
+and LangGraph spends long on reading it: storing fewer bytes is worth more than reading fewer rows.
 """
 
 
@@ -80,8 +80,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             self.db,
             index_text=index_text,
             ttl=ttl,
-            radix=RADIX,
-            compression_level=COMPRESSION_LEVEL,
+            **LOG_OPTIONS,
         )
 
     @classmethod
@@ -136,16 +135,14 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
                 found = records.unchanged_values(self.serde, parent.state, versions, unchanged)
                 state |= {records.key_of(channel): value for channel, value in found.items()}
         lineage = None if parent_id == checkpoint["id"] else parent_id
-        run_id = exact.get("run_id")
         await checkpointer.save(
             state,
             thread_id,
             checkpoint["id"],
             known,
             lineage=lineage,
-            rests_on_parent=lineage is not None and records.needs_parent(exact, state),
-            run_id=run_id if isinstance(run_id, str) and records.is_id(run_id) else None,
             occurred_at=occurred_at,
+            **records.save_options(exact, state, lineage),
         )
         return records.config_of(thread_id, checkpoint_ns, checkpoint["id"])
 

@@ -340,7 +340,7 @@ class TextIndexes:
         return None
 
     def rebuild(self, index: str) -> Sequence[Executable]:
-        """Build an index anew from its rows: in a transaction, or one statement in autocommit."""
+        """Build an index anew from its rows: in a transaction, or one statement outside of any."""
         return ()
 
     def repair_advice(self, index: str, schema: str | None) -> str:

@@ -220,7 +220,9 @@ class Backend:
                 await self.migrate("head", only_if_needed=True)
             elif self._migrate != "off":
                 await self.check()
-            await self.tenant_wall()
+            wall = await self.tenant_wall()
+            if self._migrate != "off":
+                wall.refuse_shut_out()
             self._is_ready = True
 
     async def tenant_wall(self) -> TenantWall:

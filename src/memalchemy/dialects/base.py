@@ -548,14 +548,17 @@ class TenantWall:
         "enforced",
         "active",
         "administered",
+        "closed",
+        "shut",
         "others",
         "leaky",
         "superuser",
     )
     """The columns of `state_query`: the current role; the numbers of tables that there are, that
-    are walled, that are walled for the role, of which the role administers all tenants, and that
-    have other policies; the number of functions for which text indexes are not used; 1 if the role
-    is a superuser."""
+    are walled, that are walled for the role, of which the role administers all tenants, that have
+    row-level security without a policy for tenants, of these that the role sees no rows of, and
+    that have other policies; the number of functions for which text indexes are not used; 1 if the
+    role is a superuser."""
 
     def set_tenant(self, scope: str) -> Executable:
         """Query that sets the tenant ``:p_tenant`` of the ``transaction`` or the ``session``."""

@@ -585,6 +585,13 @@ class TenantWall:
         """
         raise NotImplementedError
 
+    def restore_command(self, file: str) -> str:
+        """Return the shell command that restores the dump *file* of walled tables, and walls them.
+
+        The URL of the new database is in ``$NEW_URL``.
+        """
+        raise NotImplementedError
+
     def mark_leakproof(self) -> list[str]:
         """Return the statements for a superuser after which text searches use their indexes."""
         raise NotImplementedError

@@ -524,11 +524,17 @@ class Maintenance:
         raise NotImplementedError
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
-        """Return the statements that give *role* all that an application needs, and no DDL."""
+        """Return the statements that give *role* all that an application needs, and no DDL.
+
+        Of *tables* that have no rows of memalchemy's, as Alembic's version table, it may only read.
+        """
         prefix = f"{quoted(schema)}." if schema else ""
         return [
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}{table} TO {quoted(role)};"
+            f"GRANT {rights} ON {prefix}{table} TO {quoted(role)};"
             for table in tables
+            for rights in (
+                "SELECT, INSERT, UPDATE, DELETE" if table in Base.metadata.tables else "SELECT",
+            )
         ]
 
     def distribution_commands(self, schema: str | None, parts: int | None) -> list[str]:

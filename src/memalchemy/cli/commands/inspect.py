@@ -96,7 +96,7 @@ async def threads(
     )
     ctx.terminal.print_note(count(len({log.thread_id for log in logs}), "thread"))
     if len(logs) == limit:
-        ctx.terminal.print_note(f"only the {limit} logs written last; --limit shows more")
+        ctx.terminal.print_note(f"only the {count(limit, 'log')} written last; --limit shows more")
 
 
 @command("history", example="memalchemy --db sqlite:///agent.db history airline-1 --limit 50")

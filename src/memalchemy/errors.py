@@ -150,6 +150,25 @@ class SchemaIncomplete(MemalchemyError):
         self.missing = tuple(missing)
 
 
+class WallIncomplete(MemalchemyError):
+    """Row-level security is on for tables without the policy that shows a tenant its rows.
+
+    A restore that goes on after errors leaves that, and such tables look empty. ``tables`` is their
+    number.
+    """
+
+    code = "MA-WALL-INCOMPLETE"
+
+    def __init__(self, tables: int, all_tables: int) -> None:
+        super().__init__(
+            f"row-level security is on for {tables} of {all_tables} tables, and there the policy "
+            "memalchemy_tenant is missing, as after a restore that went on after errors: the "
+            "tables look empty to every role that no other policy lets pass. Their rows are there. "
+            "As the owner run: memalchemy tenants enforce, with the roles of --admin."
+        )
+        self.tables = tables
+
+
 class ForeignTable(MemalchemyError):
     """A table that memalchemy needs to create exists already and is somebody else's."""
 

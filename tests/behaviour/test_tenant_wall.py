@@ -37,6 +37,7 @@ from memalchemy import (
     VectorStore,
 )
 from memalchemy.database.executors.asyncpg import AsyncpgConnection
+from memalchemy.errors import WallIncomplete
 from memalchemy.events import StatementEvent, subscribe_statements
 from memalchemy.maintenance import tenants
 from memalchemy.migrate import TABLES, VERSION_TABLE
@@ -236,14 +237,13 @@ async def test_the_owner_is_walled_too(postgres: Postgres, walled: str) -> None:
 
 
 async def test_sql_without_a_tenant_is_an_error_and_not_an_empty_table(
-    postgres: Postgres, walled: str
+    postgres: Postgres, walled: str, app: Database
 ) -> None:
+    await keep_secrets(app.for_tenant("asked"))  # of a table without rows nothing is asked
     engine = create_async_engine(postgres.url(walled, driver="asyncpg", user=APP))
     try:
         for table in Base.metadata.sorted_tables:
             async with engine.connect() as connection:
-                if table.name == "embeddings":
-                    continue  # its rows may be none, and then nothing is asked
                 with pytest.raises(DBAPIError, match="has no tenant"):
                     await connection.execute(select(table).limit(1))
     finally:
@@ -321,6 +321,36 @@ async def test_a_process_that_was_running_finds_the_wall(postgres: Postgres, unw
         assert not (await db.tenant_wall()).is_active
         await db.close()
     await engine.dispose()
+
+
+async def test_a_role_that_no_policy_lets_pass_finds_no_empty_tables(
+    postgres: Postgres, unwalled: str
+) -> None:
+    async with Database(postgres.url(unwalled), tenant="acme") as owner:
+        await Checkpointer(owner).save({"n": 1}, "t")
+        await tenants.enforce(owner)
+        for table in TABLES:
+            postgres.execute(f"DROP POLICY memalchemy_tenant ON {table}", unwalled)
+        for driver in ("asyncpg", "psycopg"):
+            db = Database(postgres.url(unwalled, driver=driver, user=APP), tenant="acme")
+            with pytest.raises(WallIncomplete, match="5 of 5 tables") as refused:
+                await Checkpointer(db).load("t")
+            assert refused.value.tables == 5
+            await db.close()
+        engine = create_async_engine(postgres.url(unwalled, driver="asyncpg", user=APP))
+        async with engine.begin() as connection:
+            with pytest.raises(WallIncomplete):
+                await Checkpointer(db).load("t", connection=connection)
+        await engine.dispose()
+        with pytest.raises(WallIncomplete):
+            await owner.check()
+        assert await Checkpointer(owner).load("t") == {"n": 1}
+
+        await tenants.enforce(owner)
+
+    async with Database(postgres.url(unwalled, user=APP), tenant="acme") as db:
+        await db.check()
+        assert await Checkpointer(db).load("t") == {"n": 1}
 
 
 async def test_a_connection_of_the_hosts_in_autocommit_is_refused(

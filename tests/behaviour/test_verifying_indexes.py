@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from memalchemy import Checkpointer, Database
 from memalchemy.dialects import TEXT_INDEXES
 from memalchemy.keys import log_key
+from memalchemy.maintenance import tenants
+from memalchemy.migrate import TABLES, VERSION_TABLE
 from memalchemy.verify import Report, verify
-from servers import Postgres
+from servers import Postgres, give_rights, migrated_database
 
 Spoil = Callable[[str], None]
 
@@ -165,6 +168,59 @@ async def test_a_role_without_the_right_to_repair_is_told_what_to_run(
         "REINDEX INDEX CONCURRENTLY ix_deltas_search_text"
     )
     postgres.drop_database(name)
+
+
+INVALID = (
+    "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_deltas_search_text'::regclass"
+)
+
+
+@pytest.fixture
+def migrated(postgres: Postgres) -> Iterator[str]:
+    """A PostgreSQL database of the test's own, whose owner is no superuser."""
+    with migrated_database(postgres) as name:
+        give_rights(postgres, "ma_owner", name)
+        postgres.execute("GRANT CREATE ON SCHEMA public TO ma_owner", name)
+        for table in (*TABLES, VERSION_TABLE):
+            postgres.execute(f"ALTER TABLE {table} OWNER TO ma_owner", name)
+        yield name
+
+
+@pytest.mark.parametrize("road", ["asyncpg", "psycopg", "host's engine"])
+async def test_the_owner_repairs_an_index_behind_a_wall_between_tenants(
+    postgres: Postgres, migrated: str, road: str
+) -> None:
+    engine = None
+    if road == "host's engine":
+        engine = create_async_engine(postgres.url(migrated, driver="asyncpg", user="ma_owner"))
+    url = postgres.url(migrated, driver="psycopg" if road == "psycopg" else "", user="ma_owner")
+    async with Database(engine or url, tenant="acme") as db:
+        await tenants.enforce(db)
+        assert (await db.tenant_wall()).is_active
+        await Checkpointer(db).save({"said": "parcel1"}, "t", "c1", {"step": 1})
+        postgres.execute(INVALID, migrated)
+
+        report = await verify(db, repair=True)
+
+        assert (report.findings, report.repaired) == ((), ("deltas_search",))
+        assert await found(db, 1) == (True, True)
+    if engine is not None:
+        await engine.dispose()
+
+
+async def test_an_index_that_only_the_server_itself_rebuilds_is_said_to_be(
+    postgres: Postgres, migrated: str
+) -> None:
+    postgres.execute(INVALID, migrated)
+    async with Database(postgres.url(migrated), pgbouncer=True) as db:
+        report = await verify(db, repair=True)
+
+    (finding,) = report.findings
+    assert finding.remedy is not None
+    assert finding.remedy.endswith(
+        "connect to the server itself; "
+        "as the owner run: REINDEX INDEX CONCURRENTLY ix_deltas_search_text"
+    )
 
 
 @pytest.mark.unsigned_only("it changes rows by hand")

@@ -95,6 +95,7 @@ def test_the_table_of_threads_shows_namespaces(used: Run) -> None:
     assert answer.err == "4 threads, 8 logs\n"
     assert used("threads", "--pattern", "bob").err == "1 thread\n"
     assert "only the 3 logs written last" in used("threads", "--limit", "3").err
+    assert "only the 1 log written last" in used("threads", "--limit", "1").err
 
 
 def test_words_are_found_in_every_namespace(run: Run) -> None:

@@ -129,6 +129,71 @@ def test_policies_of_somebody_elses_stay_in_force(
     assert postgres.execute(security, owned) == [(True,)]
 
 
+@pytest.mark.parametrize("admins", [(), ("--admin", OWNER)], ids=["no admins", "admins"])
+def test_row_level_security_without_its_policy_is_told_and_healed(
+    call: Call, postgres: Postgres, owned: str, admins: tuple[str, ...]
+) -> None:
+    owner, app, superuser = (postgres.url(owned, user=role) for role in (OWNER, APP, None))
+    assert call("--db", owner, "tenants", "enforce", *admins).code == 0
+    put = ("--db", app, "store", "put", "n", "k", '"mine"')
+    assert call(*put).code == 0
+    for table in TABLES:
+        postgres.execute(f"DROP POLICY memalchemy_tenant ON {table}", owned)
+    postgres.execute("DROP FUNCTION memalchemy_no_tenant()", owned)
+
+    for url in (app, owner, superuser):
+        checked = call("--db", url, "check")
+        assert (checked.code, checked.out) == (1, "")
+        assert "MA-WALL-INCOMPLETE" in checked.err
+        assert "memalchemy tenants enforce" in checked.err
+    for command in (("threads",), ("store", "get", "n", "k"), ("stats",), ("verify",), put[2:]):
+        refused = call("--db", app, *command)
+        assert (refused.code, refused.out) == (1, ""), command
+        assert "MA-WALL-INCOMPLETE" in refused.err
+    assert call("--db", superuser, "store", "get", "n", "k").code == 0
+    status = call("--db", app, "tenants", "status").out
+    assert f"0 of 5 tables are walled; the role {APP} reaches no tenant\n" in status
+    assert "warning: row-level security is on for 5 of 5 tables, and there the policy" in status
+    seen = call("--db", app, "tenants", "status", "--json").json
+    assert (seen["closed"], seen["is_shut_out"], seen["sees_all"]) == (5, True, False)
+
+    assert call("--db", owner, "tenants", "enforce", *admins).code == 0
+    checked = call("--db", app, "check")
+    assert (checked.code, "MA-WALL" in checked.out) == (0, False)
+    assert call("--db", app, "store", "get", "n", "k").json == "mine"
+
+
+def test_one_table_without_its_policy_is_told(call: Call, postgres: Postgres, owned: str) -> None:
+    owner, app = (postgres.url(owned, user=role) for role in (OWNER, APP))
+    assert call("--db", owner, "tenants", "enforce").code == 0
+    postgres.execute("DROP POLICY memalchemy_tenant ON embeddings", owned)
+
+    assert "is on for 1 of 5 tables" in call("--db", app, "check").err
+    status = call("--db", app, "tenants", "status").out
+    assert f"4 of 5 tables are walled; the role {APP} reaches no tenant\n" in status
+    assert call("--db", owner, "tenants", "release").out == "the tenants are not walled\n"
+    assert call("--db", app, "check").code == 0
+
+
+def test_row_level_security_that_keeps_others_out_is_left_alone(
+    call: Call, postgres: Postgres, owned: str
+) -> None:
+    """Some hosts switch it on without policies, for an application that owns its tables."""
+    owner, app = (postgres.url(owned, user=role) for role in (OWNER, APP))
+    for table in TABLES:
+        postgres.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY", owned)
+
+    assert call("--db", owner, "check", "--json").json["warnings"] == []
+    assert call("--db", owner, "tenants", "status").out == "the tenants are not walled\n"
+    assert call("--db", owner, "store", "put", "n", "k", "1").code == 0
+    assert call("--db", app, "check").code == 1
+
+    for table in TABLES:
+        postgres.execute(f"CREATE POLICY theirs ON {table} USING (true)", owned)
+    assert call("--db", app, "check", "--json").json["warnings"] == []
+    assert call("--db", app, "store", "get", "n", "k").code == 0
+
+
 def test_a_script_does_what_the_command_does(call: Call, postgres: Postgres, owned: str) -> None:
     options = ("--db", "postgresql://nobody@127.0.0.1:1/none", "tenants")
     script = call(*options, "enforce", "--sql", "--admin", OWNER)

@@ -1871,7 +1871,7 @@ AND deltas.seq = $3::BIGINT
 
 -- database.tenant_wall.read_wall()
 WITH found AS (
-  SELECT pg_class.oid, relrowsecurity
+  SELECT pg_class.oid, relrowsecurity AS secured, relrowsecurity
   AND relforcerowsecurity AS forced
   FROM pg_class
   JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
@@ -1879,7 +1879,7 @@ WITH found AS (
   AND pg_class.relkind IN ('r', 'p')
   AND pg_class.relname IN ('store_items', 'threads', 'checkpoints', 'deltas', 'embeddings')),
 made AS (
-  SELECT oid, forced
+  SELECT oid, secured, forced, forced
   AND EXISTS (
     SELECT 1
     FROM pg_policy
@@ -1899,7 +1899,42 @@ SELECT CAST(current_user AS text) AS role, CAST(count(*) FILTER (WHERE true) AS 
         FROM unnest(polroles) AS given(role)
         WHERE given.role = 0
         OR pg_has_role(given.role, 'USAGE')))) AS integer) AS administered,
-  CAST(count(*) FILTER (WHERE EXISTS (
+  CAST(count(*) FILTER (WHERE made.secured
+    AND NOT EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname <> 'memalchemy_admin')
+    AND (made.forced
+      OR row_security_active(made.oid)
+      OR EXISTS (
+        SELECT 1
+        FROM pg_policy
+        WHERE polrelid = made.oid
+        AND polname = 'memalchemy_admin'))) AS integer) AS closed, CAST(count(*) FILTER (WHERE made.secured
+    AND NOT EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname <> 'memalchemy_admin')
+    AND (made.forced
+      OR row_security_active(made.oid)
+      OR EXISTS (
+        SELECT 1
+        FROM pg_policy
+        WHERE polrelid = made.oid
+        AND polname = 'memalchemy_admin'))
+    AND row_security_active(made.oid)
+    AND NOT EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname = 'memalchemy_admin'
+      AND EXISTS (
+        SELECT 1
+        FROM unnest(polroles) AS given(role)
+        WHERE given.role = 0
+        OR pg_has_role(given.role, 'USAGE')))) AS integer) AS shut, CAST(count(*) FILTER (WHERE EXISTS (
       SELECT 1
       FROM pg_policy
       WHERE polrelid = made.oid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
 from collections.abc import Callable
@@ -227,21 +228,119 @@ def test_a_token_file_is_read_again_when_it_has_changed(
     assert OTHER not in caplog.text
 
 
-def test_a_half_written_token_file_is_not_read(tmp_path: Path, monkeypatch: Any) -> None:
-    now = 0.0
-    monkeypatch.setattr(_tokens.time, "monotonic", lambda: now)
+class Clock:
+    """The seconds that both clocks of the tokens' module say; a file is written *now*."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000_000.0
+        monkeypatch.setattr(_tokens.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(_tokens.time, "time", lambda: self.now)
+
+    def write(self, file: Path, text: str, *, ahead: float = 0) -> None:
+        file.write_text(text)
+        os.utime(file, (self.now + ahead, self.now + ahead))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_the_first_request_after_a_quiet_time_is_decided_by_the_new_file(
+    tmp_path: Path, clock: Clock
+) -> None:
     file = tmp_path / "tokens"
-    file.write_text(f"{TOKEN}=acme\n")
+    clock.write(file, f"{TOKEN}=acme\n")
     tokens = Tokens.from_file(file)
 
-    file.write_text(f"{TOKEN}=globex\n{OTHER}=ac")
-    now = 10.0
-    assert tokens.grant_of(OTHER) is None
-    file.write_text(f"{TOKEN}=globex\n{OTHER}=acme\n")
-    now = 20.0
-    assert tokens.grant_of(OTHER) is None
-    now = 30.0
+    clock.now += 60
+    clock.write(file, f"{OTHER}=acme\n")
+    clock.now += 20
+
+    assert tokens.grant_of(TOKEN) is None
     assert tokens.grant_of(OTHER) == Grant("acme")
+
+
+def test_two_seconds_after_a_change_no_busy_server_goes_by_the_old_file(
+    tmp_path: Path, clock: Clock
+) -> None:
+    file = tmp_path / "tokens"
+    for pause in (0.1, 0.3, 0.7, 0.99):
+        clock.write(file, f"{TOKEN}=acme\n")
+        tokens = Tokens.from_file(file)
+        clock.now += pause
+        clock.write(file, f"{OTHER}=acme\n")
+        changed = clock.now
+        while clock.now < changed + 2:
+            tokens.grant_of(TOKEN)
+            clock.now += pause
+        assert tokens.grant_of(TOKEN) is None, pause
+
+
+def test_a_half_written_token_file_is_not_read(tmp_path: Path, clock: Clock) -> None:
+    file = tmp_path / "tokens"
+    clock.write(file, f"{TOKEN}=acme\n")
+    tokens = Tokens.from_file(file)
+
+    clock.now += 10
+    clock.write(file, f"{TOKEN}=globex\n{OTHER}=ac")
+    assert tokens.grant_of(OTHER) is None
+    clock.now += 0.5
+    clock.write(file, f"{TOKEN}=globex\n{OTHER}=acme\n")
+    clock.now += 0.5
+    assert tokens.grant_of(OTHER) is None
+    clock.now += 1
+    assert tokens.grant_of(OTHER) == Grant("acme")
+
+
+def test_a_file_of_a_clock_that_is_ahead_is_read_at_the_second_look(
+    tmp_path: Path, clock: Clock
+) -> None:
+    file = tmp_path / "tokens"
+    clock.write(file, f"{TOKEN}=acme\n")
+    tokens = Tokens.from_file(file)
+
+    clock.now += 10
+    clock.write(file, f"{OTHER}=acme\n", ahead=3600)
+    assert tokens.grant_of(OTHER) is None
+    clock.now += 1
+    assert tokens.grant_of(OTHER) == Grant("acme")
+
+
+def test_a_file_that_could_not_be_read_is_read_when_it_can_be(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, aside = tmp_path / "tokens", tmp_path / "aside"
+    clock.write(file, f"{TOKEN}=acme\n")
+    tokens = Tokens.from_file(file)
+    file.unlink()
+    file.symlink_to(tmp_path)  # root may read any file, and nobody a directory
+    for _ in range(3):
+        clock.now += 10
+        assert tokens.grant_of(TOKEN) == Grant("acme")
+    assert caplog.text.count("Is a directory") == 1
+
+    clock.write(aside, f"{OTHER}=acme\n")
+    file.unlink()
+    aside.rename(file)
+    clock.now += 10
+    assert tokens.grant_of(TOKEN) is None
+
+
+def test_a_malformed_token_file_is_logged_without_a_request(
+    db: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(_tokens, "RELOAD_SECONDS", 0.05)
+    file = tmp_path / "tokens"
+    file.write_text(f"{TOKEN}=acme\n")
+    with running(db, tokens=Tokens.from_file(file)):
+        file.write_text(f"{TOKEN}=acme\n{OTHER}\n")
+        until(lambda: "entry 2 of the tokens is not token=tenant" in caplog.text)
+
+    assert OTHER not in caplog.text
 
 
 # --- Unknown tokens ------------------------------------------------------------------------------

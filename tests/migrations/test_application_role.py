@@ -77,7 +77,7 @@ async def test_a_migrate_that_finds_nothing_to_do_needs_no_rights(db: Database) 
     assert await db.migrate() == []
 
 
-async def test_it_has_no_right_to_make_or_drop_tables(
+async def test_it_has_no_right_to_change_tables_or_their_version(
     postgres: Postgres, fresh_postgres: str, role: str, db: Database, schema: str | None
 ) -> None:
     prefix = f'"{schema}".' if schema else ""
@@ -87,6 +87,9 @@ async def test_it_has_no_right_to_make_or_drop_tables(
             f"ALTER TABLE {prefix}threads ADD COLUMN mine integer",
             f"DROP TABLE {prefix}threads CASCADE",
             f"TRUNCATE {prefix}threads CASCADE",
+            f"INSERT INTO {prefix}memalchemy_version VALUES ('9999')",
+            f"UPDATE {prefix}memalchemy_version SET version_num = '9999'",
+            f"DELETE FROM {prefix}memalchemy_version",
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(statement)

@@ -30,6 +30,7 @@ from memalchemy.errors import (
     TooLarge,
     UniqueViolation,
     UnknownURL,
+    WallIncomplete,
 )
 
 OK = 0
@@ -55,6 +56,7 @@ CODES: dict[type[MemalchemyError], int] = {
     SchemaOutdated: NOT_FOUND,
     SchemaTooNew: NOT_FOUND,
     SchemaIncomplete: NOT_FOUND,
+    WallIncomplete: NOT_FOUND,
     UsageError: USAGE,
     UnknownURL: USAGE,
     DatabaseUnreachable: DATABASE,

@@ -50,7 +50,12 @@ from memalchemy.database.tenant_wall import (
     set_tenant_of,
 )
 from memalchemy.dialects import DIALECTS, Dialect, Target, dialect_of, display, parse_url
-from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, SchemaOutdated
+from memalchemy.errors import (
+    AuthenticationFailed,
+    CapabilityMissing,
+    DatabaseUnreachable,
+    SchemaOutdated,
+)
 from memalchemy.events import Event, publish, statements_are_observed
 from memalchemy.statements import Program
 
@@ -220,7 +225,9 @@ class Backend:
                 await self.migrate("head", only_if_needed=True)
             elif self._migrate != "off":
                 await self.check()
-            await self.tenant_wall()
+            wall = await self.tenant_wall()
+            if self._migrate != "off":
+                wall.refuse_shut_out()
             self._is_ready = True
 
     async def tenant_wall(self) -> TenantWall:
@@ -351,15 +358,35 @@ class Backend:
     async def back_up(self, file: str, progress: Progress, *, force: bool) -> int:
         self._after_fork()
         if not isinstance(self._executor, SQLiteExecutor):
-            command = self.dialect.maintenance.backup_command(
-                self.url, file, self.schema, sorted((*migrate.TABLES, migrate.VERSION_TABLE))
-            )
-            raise CapabilityMissing(
-                f"a {self.dialect} server is backed up by its own tool; nothing was written. "
-                f"Run: {command}"
-            )
+            raise CapabilityMissing(await self._say_how_to_back_up(file))
         with translating(self.translate), complete_or_absent(file, force=force) as part:
             return await self._executor.back_up(part, progress)
+
+    async def _say_how_to_back_up(self, file: str) -> str:
+        """Return the command of the server's own tool, and what a wall between tenants asks for."""
+        told = f"a {self.dialect} server is backed up by its own tool; nothing was written."
+        url, wall, dialect_wall = self.url, NO_WALL, self.dialect.tenant_wall
+        try:
+            wall = await self.tenant_wall()
+        except (DatabaseUnreachable, AuthenticationFailed):
+            told += (
+                " The database could not be asked whether `tenants enforce` walls its tenants; if "
+                "it does, a superuser has to run this, and a restore has to build the wall again."
+            )
+        if dialect_wall is not None and (wall.enforced or wall.closed):
+            told += (
+                " The tenants are walled. So a superuser, or a role with BYPASSRLS, has to run "
+                "this, and a restore has to build the wall again, for its policies call a function "
+                "that is not in the dump. To restore into the new database of $NEW_URL, as the "
+                f"role that is to own the tables: {dialect_wall.restore_command(file)} (name the "
+                "roles of --admin)."
+            )
+            if wall.is_active or wall.is_shut_out:
+                url = url.set(username="SUPERUSER")
+        command = self.dialect.maintenance.backup_command(
+            url, file, self.schema, sorted((*migrate.TABLES, migrate.VERSION_TABLE))
+        )
+        return f"{told} Run: {command}"
 
     @property
     def holds_writer(self) -> bool:

@@ -305,12 +305,16 @@ class Database:
     async def check(self) -> None:
         """Compare the database's schema with this release, and look for its tables; reads only.
 
+        Where row-level security is on, also look for the policy that shows a tenant its rows.
+
         Raises:
             SchemaOutdated: it is older; the message names the command.
             SchemaTooNew: it is newer and does not declare itself compatible with this release.
             SchemaIncomplete: it lacks a table.
+            WallIncomplete: it lacks the policy.
         """
         await self._backend.check(tables=True)
+        (await self._backend.tenant_wall()).refuse_closed()
 
     async def tenant_wall(self) -> TenantWall:
         """Read how row-level security walls the tenants for the role of this database. Reads only.

@@ -13,7 +13,7 @@ from memalchemy.database.compiled import execute_with_sqlalchemy
 from memalchemy.database.driver_errors import Translate, translating
 from memalchemy.database.program_runner import check_not_lost
 from memalchemy.dialects import Dialect
-from memalchemy.errors import CapabilityMissing
+from memalchemy.errors import CapabilityMissing, WallIncomplete
 from memalchemy.keys import encode_id
 from memalchemy.statements import statement
 
@@ -42,6 +42,9 @@ class TenantWall:
         enforced: the number of tables that are walled.
         is_active: the role is walled; `False` for superusers and roles with ``BYPASSRLS``.
         sees_all: the role reaches all tenants: it is not walled, or a policy lets it pass.
+        closed: the number of tables that have row-level security, and no policy that shows a tenant
+            its rows, as a restore leaves them that went on after errors.
+        is_shut_out: the role sees no rows of such a table.
         has_other_policies: a table has policies of somebody else's, which may let more rows pass.
         leaky: the number of functions that are not marked leakproof: with any, text searches of a
             walled role read all rows of the tenant.
@@ -53,6 +56,8 @@ class TenantWall:
     enforced: int = 0
     is_active: bool = False
     sees_all: bool = True
+    closed: int = 0
+    is_shut_out: bool = False
     has_other_policies: bool = False
     leaky: int = 0
     is_superuser: bool = False
@@ -61,6 +66,24 @@ class TenantWall:
     def is_whole(self) -> bool:
         """True if every table is walled."""
         return 0 < self.tables == self.enforced
+
+    def refuse_closed(self) -> None:
+        """Raise if a table is closed.
+
+        Raises:
+            WallIncomplete: row-level security is on without the policy for tenants.
+        """
+        if self.closed:
+            raise WallIncomplete(self.closed, self.tables)
+
+    def refuse_shut_out(self) -> None:
+        """Raise if the role sees no rows of a table: it must not be taken for empty.
+
+        Raises:
+            WallIncomplete: row-level security is on without the policy for tenants.
+        """
+        if self.is_shut_out:
+            self.refuse_closed()
 
 
 NO_WALL = TenantWall()
@@ -76,7 +99,9 @@ def read_state(connection: Connection, dialect: Dialect, schema: str | None) -> 
         tables=row.tables,
         enforced=row.enforced,
         is_active=row.active > 0,
-        sees_all=row.active == 0 or row.administered == row.tables,
+        sees_all=row.shut == 0 and (row.active == 0 or row.administered == row.tables),
+        closed=row.closed,
+        is_shut_out=row.shut > 0,
         has_other_policies=row.others > 0,
         leaky=row.leaky,
         is_superuser=bool(row.superuser),
@@ -117,6 +142,7 @@ class HostWall:
             with translating(self._translate):
                 if self._is_enforced is None:
                     state = read_state(connection, self._dialect, self._schema)
+                    state.refuse_shut_out()
                     self._is_enforced = state.enforced > 0
                 if self._is_enforced:
                     set_tenant_of(connection, self._dialect, tenant)

@@ -340,7 +340,7 @@ class TextIndexes:
         return None
 
     def rebuild(self, index: str) -> Sequence[Executable]:
-        """Build an index anew from its rows: in a transaction, or one statement in autocommit."""
+        """Build an index anew from its rows: in a transaction, or one statement outside of any."""
         return ()
 
     def repair_advice(self, index: str, schema: str | None) -> str:
@@ -524,11 +524,17 @@ class Maintenance:
         raise NotImplementedError
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
-        """Return the statements that give *role* all that an application needs, and no DDL."""
+        """Return the statements that give *role* all that an application needs, and no DDL.
+
+        Of *tables* that have no rows of memalchemy's, as Alembic's version table, it may only read.
+        """
         prefix = f"{quoted(schema)}." if schema else ""
         return [
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}{table} TO {quoted(role)};"
+            f"GRANT {rights} ON {prefix}{table} TO {quoted(role)};"
             for table in tables
+            for rights in (
+                "SELECT, INSERT, UPDATE, DELETE" if table in Base.metadata.tables else "SELECT",
+            )
         ]
 
     def distribution_commands(self, schema: str | None, parts: int | None) -> list[str]:
@@ -548,14 +554,17 @@ class TenantWall:
         "enforced",
         "active",
         "administered",
+        "closed",
+        "shut",
         "others",
         "leaky",
         "superuser",
     )
     """The columns of `state_query`: the current role; the numbers of tables that there are, that
-    are walled, that are walled for the role, of which the role administers all tenants, and that
-    have other policies; the number of functions for which text indexes are not used; 1 if the role
-    is a superuser."""
+    are walled, that are walled for the role, of which the role administers all tenants, that have
+    row-level security without a policy for tenants, of these that the role sees no rows of, and
+    that have other policies; the number of functions for which text indexes are not used; 1 if the
+    role is a superuser."""
 
     def set_tenant(self, scope: str) -> Executable:
         """Query that sets the tenant ``:p_tenant`` of the ``transaction`` or the ``session``."""
@@ -579,6 +588,13 @@ class TenantWall:
         """Return the statements for the owner that undo `enforce`.
 
         Without *disable* row-level security stays on, for policies of somebody else's.
+        """
+        raise NotImplementedError
+
+    def restore_command(self, file: str) -> str:
+        """Return the shell command that restores the dump *file* of walled tables, and walls them.
+
+        The URL of the new database is in ``$NEW_URL``.
         """
         raise NotImplementedError
 

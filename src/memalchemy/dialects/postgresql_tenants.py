@@ -7,6 +7,7 @@ that it cannot see for an empty one.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from sqlalchemy import Executable, Integer, Text, bindparam, column, text
@@ -44,13 +45,25 @@ class PostgreSQLTenantWall(TenantWall):
         names = ", ".join(f"'{name}'" for name in tables)
         functions = ", ".join(f"'pg_catalog.{name}'" for name in LEAKPROOF)
         policy = "SELECT 1 FROM pg_policy WHERE polrelid = made.oid AND polname"
+        administered = (
+            f"EXISTS ({policy} = '{ADMIN_POLICY}' AND EXISTS (SELECT 1 "  # noqa: S608
+            "FROM unnest(polroles) AS given(role) "
+            "WHERE given.role = 0 OR pg_has_role(given.role, 'USAGE')))"
+        )
+        # Without policies a table is closed to whom row-level security is active for. Some switch
+        # it on for that, and let the application be the owner, for whom it is not if not forced.
+        closed = (
+            "made.secured AND "
+            f"NOT EXISTS ({policy} <> '{ADMIN_POLICY}') AND (made.forced "
+            f"OR row_security_active(made.oid) OR EXISTS ({policy} = '{ADMIN_POLICY}'))"
+        )
         counts = {
             "tables": "true",
             "enforced": "made.enforced",
             "active": "made.enforced AND row_security_active(made.oid)",
-            "administered": f"EXISTS ({policy} = '{ADMIN_POLICY}' AND EXISTS (SELECT 1 "  # noqa: S608
-            "FROM unnest(polroles) AS given(role) "
-            "WHERE given.role = 0 OR pg_has_role(given.role, 'USAGE')))",
+            "administered": administered,
+            "closed": closed,
+            "shut": f"{closed} AND row_security_active(made.oid) AND NOT {administered}",
             "others": f"EXISTS ({policy} NOT IN ('{POLICY}', '{ADMIN_POLICY}'))",
         }
         counted = ", ".join(
@@ -58,12 +71,12 @@ class PostgreSQLTenantWall(TenantWall):
             for name, condition in counts.items()
         )
         query = (
-            "WITH found AS (SELECT pg_class.oid, relrowsecurity AND "  # noqa: S608
-            "relforcerowsecurity AS forced "
+            "WITH found AS (SELECT pg_class.oid, relrowsecurity AS secured, "  # noqa: S608
+            "relrowsecurity AND relforcerowsecurity AS forced "
             "FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace "
             "WHERE pg_namespace.nspname = coalesce(CAST(:p_schema AS text), current_schema()) "
             f"AND pg_class.relkind IN ('r', 'p') AND pg_class.relname IN ({names})), "
-            f"made AS (SELECT oid, forced AND EXISTS (SELECT 1 FROM pg_policy "
+            f"made AS (SELECT oid, secured, forced, forced AND EXISTS (SELECT 1 FROM pg_policy "
             f"WHERE polrelid = found.oid AND polname = '{POLICY}') AS enforced FROM found) "
             f"SELECT CAST(current_user AS text) AS role, {counted}, "
             "(SELECT CAST(count(*) AS integer) FROM pg_proc WHERE NOT proleakproof AND "
@@ -127,6 +140,16 @@ class PostgreSQLTenantWall(TenantWall):
             if disable:
                 statements.append(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY;")
         return [*statements, f"DROP FUNCTION IF EXISTS {prefix}{FUNCTION}();"]
+
+    def restore_command(self, file: str) -> str:
+        # A dump of tables has their policies, and no functions. Without the policies, and with
+        # row-level security on, the tables are closed until the wall is built.
+        dump, contents = shlex.quote(file), shlex.quote(f"{file}.list")
+        return (
+            f"pg_restore --list {dump} | grep -v ' POLICY .* memalchemy_' > {contents} && "
+            f'pg_restore --exit-on-error --no-owner --use-list={contents} --dbname="$NEW_URL" '
+            f'{dump} && memalchemy --db "$NEW_URL" tenants enforce'
+        )
 
     def mark_leakproof(self) -> list[str]:
         return [f"ALTER FUNCTION pg_catalog.{name} LEAKPROOF;" for name in LEAKPROOF]

@@ -26,7 +26,8 @@ async def enforce(
     """Wall the tenants of *db* from each other; return the state after it. Safe to repeat.
 
     One transaction, in which each table is locked for a moment. Processes that have the database
-    open find the wall at their next statement and go by it.
+    open find the wall at their next statement and go by it. Where the policies are missing and
+    row-level security is on (`WallIncomplete`), open *db* with ``migrate="off"``.
 
     Args:
         admins: roles that reach all tenants; they replace those of an earlier call.
@@ -41,10 +42,9 @@ async def enforce(
         ReadOnly: *db* was opened read-only.
     """
     wall = _wall(db.dialect)
-    await db.check()
 
     def job(connection: Connection) -> None:
-        db.dialect.maintenance.lock_migrations(connection, db.schema)
+        _begin(connection, db)
         statements = wall.enforce(db.schema, migrate.TABLES, admins)
         state = read_state(connection, db.dialect, db.schema)
         if leakproof and state.is_superuser and state.leaky:
@@ -64,10 +64,9 @@ async def release(db: Database) -> TenantWall:
         CapabilityMissing, SchemaOutdated, AuthenticationFailed, ReadOnly: as of `enforce`.
     """
     wall = _wall(db.dialect)
-    await db.check()
 
     def job(connection: Connection) -> None:
-        db.dialect.maintenance.lock_migrations(connection, db.schema)
+        _begin(connection, db)
         disable = not read_state(connection, db.dialect, db.schema).has_other_policies
         _execute(connection, wall.release(db.schema, migrate.TABLES, disable=disable))
 
@@ -108,6 +107,12 @@ def _wall(dialect: Dialect) -> WallOfDialect:
             "Every statement of memalchemy names the tenant there, too, and nothing else checks it"
         )
     return dialect.tenant_wall
+
+
+def _begin(connection: Connection, db: Database) -> None:
+    """Lock out migrations, and check the schema, but not the wall that is built or taken down."""
+    db.dialect.maintenance.lock_migrations(connection, db.schema)
+    migrate.check(connection, schema=db.schema, tables=True)
 
 
 def _execute(connection: Connection, statements: Sequence[str]) -> None:

@@ -306,10 +306,13 @@ class Database:
     def check(self) -> None:
         """Compare the database's schema with this release, and look for its tables; reads only.
 
+        Where row-level security is on, also look for the policy that shows a tenant its rows.
+
         Raises:
             SchemaOutdated: it is older; the message names the command.
             SchemaTooNew: it is newer and does not declare itself compatible with this release.
             SchemaIncomplete: it lacks a table.
+            WallIncomplete: it lacks the policy.
         """
 
     def check_payloads(self, connection: HostConnection | None = None) -> None:

@@ -100,7 +100,7 @@ async def threads(
         note += f", {count(len(logs), 'log')}"  # a thread has one in each namespace
     ctx.terminal.print_note(note)
     if len(logs) == limit:
-        ctx.terminal.print_note(f"only the {limit} logs written last; --limit shows more")
+        ctx.terminal.print_note(f"only the {count(limit, 'log')} written last; --limit shows more")
 
 
 @command("history", example="memalchemy --db sqlite:///agent.db history airline-1 --limit 50")

@@ -54,7 +54,7 @@ async def list_logs(
     )
     ctx.terminal.print_note(count(len(logs), "log"))
     if len(logs) == limit:
-        ctx.terminal.print_note(f"only the {limit} logs written last; --limit shows more")
+        ctx.terminal.print_note(f"only the {count(limit, 'log')} written last; --limit shows more")
 
 
 COMMANDS = (list_logs,)

@@ -9,6 +9,7 @@ import typer
 
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
+from memalchemy.errors import WallIncomplete
 
 if TYPE_CHECKING:
     from memalchemy.database.tenant_wall import TenantWall
@@ -53,7 +54,7 @@ async def enforce(
             tenants.enforce_script(db.dialect, db.schema, admins=admin or (), leakproof=leakproof),
         )
         return
-    async with ctx.database(migrate="check") as db:
+    async with ctx.database(migrate="off") as db:
         state = await tenants.enforce(db, admins=admin or (), leakproof=leakproof)
     _print_state(ctx, state)
 
@@ -70,7 +71,7 @@ async def release(ctx: Context, sql: SqlOption = False) -> None:
         db = ctx.database(offline=True)
         _print_script(ctx, tenants.release_script(db.dialect, db.schema))
         return
-    async with ctx.database(migrate="check") as db:
+    async with ctx.database(migrate="off") as db:
         state = await tenants.release(db)
     _print_state(ctx, state)
 
@@ -91,7 +92,9 @@ async def status(ctx: Context) -> None:
 def warnings_about(state: TenantWall) -> list[str]:
     """Return what is wrong with a wall; nothing where there is none."""
     found = []
-    if state.enforced and not state.is_whole:
+    if state.closed:
+        found.append(str(WallIncomplete(state.closed, state.tables)).removesuffix("."))
+    elif state.enforced and not state.is_whole:
         found.append(
             f"only {state.enforced} of {state.tables} tables are walled: run `tenants enforce`"
         )
@@ -115,12 +118,16 @@ def _print_state(ctx: Context, state: TenantWall) -> None:
     if ctx.as_data:
         ctx.terminal.print_data(asdict(state) | {"warnings": warnings})
         return
-    if not state.enforced:
+    if not state.enforced and not state.closed:
         ctx.terminal.print("the tenants are not walled")
     else:
+        if state.is_shut_out:
+            reached = "no tenant"
+        else:
+            reached = "all tenants" if state.sees_all else "one tenant at a time"
         ctx.terminal.print(
             f"{state.enforced} of {state.tables} tables are walled; the role {state.role} reaches "
-            + ("all tenants" if state.sees_all else "one tenant at a time")
+            f"{reached}"
         )
     for warning in warnings:
         ctx.terminal.print(f"warning: {warning}")

@@ -14,7 +14,7 @@ from memalchemy.database import Database
 from memalchemy.errors import DriverMissing
 from memalchemy.http.server._application import MAX_BODY, TIMEOUT, app
 from memalchemy.http.server._limits import Limits
-from memalchemy.http.server._tokens import Grant, Tokens
+from memalchemy.http.server._tokens import Grant, TokenFile, Tokens
 
 try:
     import uvicorn
@@ -87,16 +87,21 @@ async def serve(
         inspector=inspector,
         requires_conditions=requires_conditions,
     )
-    await run_application(
-        application,
-        host=host,
-        port=port,
-        max_connections=max_connections,
-        grace=grace,
-        started=started,
-        stopping=stopping,
-        stop=stop,
-    )
+    watching = asyncio.create_task(tokens.watch()) if isinstance(tokens, TokenFile) else None
+    try:
+        await run_application(
+            application,
+            host=host,
+            port=port,
+            max_connections=max_connections,
+            grace=grace,
+            started=started,
+            stopping=stopping,
+            stop=stop,
+        )
+    finally:
+        if watching is not None:
+            watching.cancel()
 
 
 class _Server(uvicorn.Server):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -19,7 +20,9 @@ from memalchemy.keys import check_namespace, check_tenant, parse_namespace
 
 MIN_TOKEN_CHARACTERS = 16
 RELOAD_SECONDS = 1.0
-"""Seconds between two looks at a token file. What two looks find the same is read."""
+"""Seconds between two looks at a token file, and those for which a file that is read again has not
+been written to: it may be half-written before.
+"""
 
 Scope = Literal["read", "write", "admin"]
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
@@ -137,13 +140,14 @@ class Tokens:
     def from_file(cls, file: str | PathLike[str]) -> Tokens:
         """Read a file of entries, and read it again when it has changed.
 
-        A change is in effect some seconds after it was written. If the file is gone or malformed,
-        that is logged, and the tokens stay as they were.
+        From two seconds after a change on, no token is decided by what the file said before: a
+        token that is asked for makes the object look at the file first. If the file is gone or
+        malformed, that is logged, and the tokens stay as they were.
 
         Raises:
             OSError, ValueError: the file cannot be read, or is malformed.
         """
-        return _TokenFile(Path(file))
+        return TokenFile(Path(file))
 
     def __len__(self) -> int:
         return len(self._grants)
@@ -162,40 +166,60 @@ class Tokens:
         return found
 
 
-class _TokenFile(Tokens):
-    """The tokens of a file, which is looked at when a token is asked for."""
+class TokenFile(Tokens):
+    """The tokens of a file, which is looked at before a token is decided."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._read = self._seen = _stamp(file)
         self._looked_at = time.monotonic()
+        self._logged = ""
         self._grants = Tokens.parse(file.read_text(encoding="utf-8"))._grants
 
     def grant_of(self, token: str) -> Grant | None:
         if time.monotonic() - self._looked_at >= RELOAD_SECONDS:
-            self._looked_at = time.monotonic()
             self._look()
         return super().grant_of(token)
 
+    async def watch(self) -> None:
+        """Look at the file every second, so that its faults are logged without a request, too."""
+        while True:
+            await asyncio.sleep(RELOAD_SECONDS)
+            self._look()
+
     def _look(self) -> None:
+        self._looked_at = time.monotonic()
         try:
             stamp = _stamp(self._file)
             if stamp == self._read:
                 return
-            if stamp != self._seen:  # perhaps half-written
+            # A clock other than this machine's may have written the time of a file. Then two looks
+            # that find the same tell that nobody writes to it.
+            if stamp != self._seen and not _is_settled(stamp):
                 self._seen = stamp
                 return
+            text = self._file.read_text(encoding="utf-8")
             self._read = stamp  # a malformed file is not read again until it changes
-            self._grants = Tokens.parse(self._file.read_text(encoding="utf-8"))._grants
+            self._grants = Tokens.parse(text)._grants
         except (OSError, ValueError) as error:
-            log.error("the token file was not read again (%s)", _told(error))
+            told = _told(error)
+            # A missing file is met at every look, a malformed one once for each change.
+            if isinstance(error, ValueError) or told != self._logged:
+                log.error("the token file was not read again (%s)", told)
+            self._logged = told
         else:
-            log.info("the token file was read again: %d tokens", len(self))
+            self._logged = ""
+            noun = "token" if len(self) == 1 else "tokens"
+            log.info("the token file was read again: %d %s", len(self), noun)
 
 
 def _stamp(file: Path) -> tuple[int, int, int]:
     status = os.stat(file)
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _is_settled(stamp: tuple[int, int, int]) -> bool:
+    return time.time() - stamp[2] / 1e9 >= RELOAD_SECONDS
 
 
 def _told(error: OSError | ValueError) -> str:

@@ -13,14 +13,14 @@ from functools import partial
 from sqlalchemy import Executable
 
 from memalchemy.database import (
+    MAINTENANCE,
     READ,
     READ_IN_TRANSACTION,
     WRITE_ROWS,
-    WRITE_ROWS_STATEMENT,
     Database,
 )
 from memalchemy.dialects import TEXT_INDEXES, Dialect
-from memalchemy.errors import AuthenticationFailed, Corrupt, StatementFailed
+from memalchemy.errors import AuthenticationFailed, CapabilityMissing, Corrupt, StatementFailed
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
@@ -132,7 +132,7 @@ class TextIndexCheck:
             except AuthenticationFailed:
                 before.obstacle = "this role may not rebuild it"
                 continue
-            except StatementFailed as error:
+            except (CapabilityMissing, StatementFailed) as error:
                 before.obstacle = str(error).removesuffix(".")
                 continue
             after = self.faults[index] = IndexFaults()
@@ -226,7 +226,7 @@ class TextIndexCheck:
         d = self.db.dialect
         steps = [rebuild(d, index=index, step=n) for n in range(len(d.text.rebuild(index)))]
         if steps:
-            intent = WRITE_ROWS_STATEMENT if len(steps) == 1 else WRITE_ROWS
+            intent = MAINTENANCE if len(steps) == 1 else WRITE_ROWS
             await self.db.run(partial(program_of, *steps), intent)
         return bool(steps)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -48,9 +49,19 @@ VECTOR = ("field", "model", "part", "dimensions")
 """The columns of ``embeddings`` that are signed, beside the item's key and the vector."""
 
 
+_values_of_head = attrgetter(*HEAD)
+_values_of_checkpoint = attrgetter(*CHECKPOINT)
+_values_of_delta = attrgetter(*DELTA)
+
+
 def head_content(row: Any) -> Sequence[Any]:
     """Return what is signed of a row of ``threads``."""
-    return ["head", *[getattr(row, name) for name in HEAD[:-1]], json_field(row.meta)]
+    return head_content_of_values(_values_of_head(row))
+
+
+def head_content_of_values(values: Sequence[Any]) -> Sequence[Any]:
+    """Return what is signed of a head with these *values* of the columns `HEAD`, in their order."""
+    return ("head", *values[:-1], json_field(values[-1]))
 
 
 def checkpoint_content(
@@ -71,6 +82,23 @@ def checkpoint_content(
     place = "checkpoint", log_id, tenant, seq
     lineage = checkpoint_id, parent_id, ordinal, rests_on, run_id
     return (*place, *lineage, json_field(meta), occurred_at, created_at)
+
+
+def checkpoint_content_of_values(
+    tenant: str, log_id: UUID | bytes, seq: int, values: Sequence[Any]
+) -> Sequence[Any]:
+    """Return what is signed of a checkpoint with these *values* of the columns `CHECKPOINT`.
+
+    A key of a log may be given as its bytes, as which it is signed, to sign or check many rows.
+    """
+    *lineage, meta, occurred_at, created_at = values
+    return ("checkpoint", log_id, tenant, seq, *lineage, json_field(meta), occurred_at, created_at)
+
+
+def state_content(row: Any, tenant: str, log_id: UUID | bytes) -> Sequence[Any]:
+    """Return what is signed of a state that was read, as one of the log *log_id*."""
+    place = "state", tenant, log_id, row.seq
+    return (*place, row.base_seq, row.depth, None, None, None, None, row.codec, row.payload)
 
 
 def delta_content(
@@ -97,7 +125,7 @@ def delta_words(place: Place, radix: int | None, search_text: str | None) -> Seq
 def delta_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
     """Return what is signed of a row of ``deltas`` that was read, as one of the log *log_id*."""
     place = row_place(row.tenant, log_id, row.seq, row.kind, row.label)
-    return delta_content(place, **{name: getattr(row, name) for name in DELTA})
+    return (*place, *_values_of_delta(row))
 
 
 def delta_words_of(row: Any, log_id: UUID) -> Sequence[Any]:
@@ -108,8 +136,7 @@ def delta_words_of(row: Any, log_id: UUID) -> Sequence[Any]:
 
 def checkpoint_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
     """Return what is signed of a row of ``checkpoints``, as one of the log *log_id*."""
-    named = {name: getattr(row, name) for name in CHECKPOINT}
-    return checkpoint_content(row.tenant, log_id, row.seq, **named)
+    return checkpoint_content_of_values(row.tenant, log_id, row.seq, _values_of_checkpoint(row))
 
 
 def parts_of_log_row(

@@ -9,17 +9,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from memalchemy.codec.places import Place, row_place
 from memalchemy.codec.signatures import json_field
 
-HEAD = (
-    *("log_id", "tenant", "thread_id", "namespace", "next_seq", "version", "last_ordinal"),
-    *("head_id", "previous_id", "created_at", "updated_at", "expires_at", "deleted_at", "meta"),
-)
-"""The columns of ``threads`` that are signed."""
+
+class SignedHead(NamedTuple):
+    """The columns of ``threads`` that are signed."""
+
+    log_id: UUID
+    tenant: str
+    thread_id: str
+    namespace: str
+    next_seq: int
+    version: int
+    last_ordinal: int
+    head_id: str | None
+    previous_id: str | None
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    deleted_at: datetime | None
+    meta: dict[str, Any]
+
+
+HEAD = SignedHead._fields
 
 CHECKPOINT = (
     *("checkpoint_id", "parent_id", "ordinal", "rests_on", "run_id"),

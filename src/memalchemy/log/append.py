@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.contracts import UNSET, Unset
+from memalchemy.database.known_heads import KnownHead
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
@@ -42,8 +43,11 @@ from memalchemy.log.heads import (
     ALLOTTED_COLUMNS,
     Allotted,
     allot,
+    allot_in_known_head,
     allot_locked,
     allot_positions,
+    known_head_binds,
+    move_known_head,
     moved_values,
     new_head_values,
     revived_values,
@@ -231,10 +235,29 @@ def save_checkpoint(
         head = update_head("checkpoint", condition, based=mode == "unchanged", parent=parent).cte(
             "head"
         )
+    return _insert_behind(dialect, head, retain=retain)
+
+
+@statement(based=(True, False))
+def save_to_known_head(dialect: Dialect, based: bool) -> Executable | None:
+    """Save a new checkpoint, signed, in one statement, if the head of its log is the known one."""
+    if not dialect.single_statement_save:
+        return None
+    return _insert_behind(dialect, move_known_head(based=based).cte("head"), signed=True)
+
+
+def _insert_behind(
+    dialect: Dialect, head: CTE, *, retain: bool = False, signed: bool = False
+) -> Select[Any]:
+    """Insert a state and its checkpoint at the position that *head* has allotted."""
     seq = head.c.next_seq - literal_column("1")
     rows = _row_values("state") | {"seq": seq}
     named = _checkpoint_values(head.c.previous_id)
     named |= {"seq": seq, "ordinal": head.c.last_ordinal}
+    if signed:
+        type_ = CHECKPOINTS.c.signature.type
+        rows |= signature_bind(DELTAS)
+        named["signature"] = bindparam("p_name_signature", type_=type_)
     delta = (
         insert(DELTAS)
         .from_select(list(rows), dialect.text.limit_pending(_select(rows, head)))
@@ -313,6 +336,27 @@ def append_checkpoint(
     if retain:
         yield delete_beyond_retention(dialect), placed
     return position
+
+
+def append_to_known_head(
+    dialect: Dialect, values: Mapping[str, Any], known: KnownHead
+) -> Program[Position | None]:
+    """Save a new checkpoint in a signed log whose head is *known*.
+
+    Returns ``None``, and changes nothing, if the head is another one, the checkpoint exists, or the
+    base of its state is not the one that was read.
+    """
+    based = values["p_base_seq"] is not None
+    # The same binds for each statement: the signer puts all signatures there before the first.
+    placed = known_head_binds(known, values)
+    if dialect.single_statement_save:
+        found = yield save_to_known_head(dialect, based=based), placed
+    else:
+        found = yield allot_in_known_head(dialect, based=based), placed
+        if found:
+            yield insert_row(dialect, of="state"), placed
+            yield upsert_checkpoint(dialect), placed
+    return _position(Allotted._make(found[0]), placed["p_checksum"]) if found else None
 
 
 # --- Checkpoints of many logs --------------------------------------------------------------------

@@ -135,9 +135,7 @@ def check_info(log: Log, row: Any, keys: SigningKeys) -> None:
     """Hold a row of a listing of checkpoints to its signature."""
     if keys.signs:
         named = _values_of_info(row)
-        keys.check(
-            row.signature, checkpoint_content_of_values(log.tenant, log.key, row.seq, named)
-        )
+        keys.check(row.signature, checkpoint_content_of_values(log.tenant, log.key, row.seq, named))
 
 
 def check_hit_words(place: Place, signature: bytes | None, row: Any, keys: SigningKeys) -> None:

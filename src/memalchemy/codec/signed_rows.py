@@ -117,6 +117,13 @@ def state_content(row: Any, tenant: str, log_id: UUID | bytes) -> Sequence[Any]:
     return (*place, row.base_seq, row.depth, None, None, None, None, row.codec, row.payload)
 
 
+def entry_content(row: Any, tenant: str, log_id: UUID | bytes) -> Sequence[Any]:
+    """Return what is signed of an entry that was read, as one of the log *log_id*."""
+    place = "entry", tenant, log_id, row.seq
+    given = row.entry_key, None, row.occurred_at, row.stored_at, row.codec, row.payload
+    return (*place, None, 0, *given)
+
+
 def delta_content(
     place: Place,
     *,
@@ -186,19 +193,9 @@ def item_content(
 
 def item_content_of(row: Any, tenant: str) -> Sequence[Any]:
     """Return what is signed of a row of ``store_items`` that was read, as one of the tenant."""
-    return item_content(
-        tenant,
-        row.namespace,
-        row.key,
-        version=row.version,
-        meta=row.meta,
-        codec=row.codec,
-        value=row.value,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        expires_at=row.expires_at,
-        lifetime=row.lifetime,
-    )
+    place = "item", tenant, row.namespace, row.key, row.version
+    times = row.created_at, row.updated_at, row.expires_at, row.lifetime
+    return (*place, json_field(row.meta), *times, row.codec, row.value)
 
 
 def vector_content(
@@ -225,14 +222,5 @@ def vector_content_of(
     row: Any, tenant: str, vector: bytes, *, version: int | None = None
 ) -> Sequence[Any]:
     """Return what is signed of a row of ``embeddings``, read with the *version* of its item."""
-    return vector_content(
-        tenant,
-        row.namespace,
-        row.key,
-        version=row.version if version is None else version,
-        field=row.field,
-        model=row.model,
-        part=row.part,
-        dimensions=row.dimensions,
-        vector=vector,
-    )
+    place = "vector", tenant, row.namespace, row.key, row.version if version is None else version
+    return (*place, row.field, row.model, row.part, row.dimensions, vector)

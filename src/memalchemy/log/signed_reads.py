@@ -12,13 +12,14 @@ from typing import Any
 
 from sqlalchemy import cast, null
 
-from memalchemy.codec.places import Place, entry_place, write_place
+from memalchemy.codec.places import Place, write_place
 from memalchemy.codec.signatures import SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
     CHECKPOINT,
     HEAD,
     checkpoint_content_of_values,
     delta_words,
+    entry_content,
     head_content,
     head_content_of_values,
     state_content,
@@ -31,7 +32,7 @@ from memalchemy.database.signed_logs import (
     sum_up,
 )
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt
+from memalchemy.errors import Corrupt, KeyMissing, about
 from memalchemy.log.tables import CHECKPOINTS, NAMES, THREADS, Log
 from memalchemy.statements import Program
 
@@ -123,12 +124,20 @@ def check_write(log: Log, checkpoint_id: str, row: Any, keys: SigningKeys) -> No
         keys.check(row.signature, (*place, None, 0, *given))
 
 
-def check_entry(log: Log, row: Any, keys: SigningKeys) -> None:
-    """Hold an entry to its signature."""
-    if keys.signs:
-        place: Place = entry_place(log.tenant, log.key, row.seq)
-        given = row.entry_key, None, row.occurred_at, row.stored_at, row.codec, row.payload
-        keys.check(row.signature, (*place, None, 0, *given))
+def check_entries(log: Log, rows: Iterable[Any], keys: SigningKeys) -> None:
+    """Hold entries to their signatures.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `SigningKeys.check`; the message says which entry.
+    """
+    if not keys.signs:
+        return
+    tenant, log_id = log.tenant, log.key.bytes
+    for row in rows:
+        try:
+            keys.check(row.signature, entry_content(row, tenant, log_id))
+        except (Corrupt, KeyMissing) as error:
+            raise about(error, f"entry {row.seq} of thread {log.thread_id!r}") from error
 
 
 def check_info(log: Log, row: Any, keys: SigningKeys) -> None:

@@ -67,7 +67,7 @@ from memalchemy.log import (
     truncate_to_second,
 )
 from memalchemy.log.entries import clear_entries
-from memalchemy.log.signed_reads import check_all_entries, check_newest_entry
+from memalchemy.log.signed_reads import check_all_entries, check_entries, check_newest_entry
 from memalchemy.search.text import ScoredRow, find_entries, search_scope
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
@@ -701,7 +701,7 @@ class ThreadLog:
         found: Sequence[Any],
     ) -> Made:
         log = self._log(thread_id)
-        entry_rows.check_entries(log, self.db.keyring, found)
+        check_entries(log, found, self.db.signing)
         columns = list(zip(*found, strict=True)) or [()] * (_PAYLOAD + 1)
         _, _, seqs, codecs, checksums, payloads = columns[: _PAYLOAD + 1]
         decoded = entry_rows.decode_values(log, self.db.keyring, seqs, codecs, checksums, payloads)

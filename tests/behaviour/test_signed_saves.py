@@ -166,3 +166,52 @@ async def test_a_head_that_was_edited_is_no_head_that_is_known(
     assert isinstance(refused.value, Corrupt) or "signed" in str(refused.value)
     count = text("SELECT count(*) FROM checkpoints")
     assert await stranger.run_sync(lambda c: c.scalar(count)) == 3
+
+
+@pytest.mark.parametrize("settings", [{}, {"keys": [OTHER]}], ids=["plain", "encrypted"])
+async def test_entries_are_appended_to_a_log_that_is_known_without_a_look(
+    opened: Callable[..., Any], settings: dict[str, Any]
+) -> None:
+    db, elsewhere = await opened(**settings), await opened(**settings)
+    log, rival = ThreadLog(db), ThreadLog(elsewhere)
+    assert await log.append("t", ["e1"]) == [1]
+    one_by_one = ["BEGIN", "UPDATE", "INSERT", "COMMIT"]
+    alone = ONE if db.dialect.single_statement_save else one_by_one
+    if db.dialect.single_statement_save or not settings:
+        assert await verbs(log.append("t", ["e2"])) == alone
+    else:
+        await log.append("t", ["e2"])
+    assert await log.append("t", ["e3", "e4"]) == [3, 4]
+    assert await rival.append("t", ["e5"]) == [5]
+    assert await log.append("t", ["e6"]) == [6]
+    assert await log.append("t", ["e7"], expected_version=5) == [7]
+    with pytest.raises(Conflict):
+        await log.append("t", ["no"], expected_version=5)
+    assert await log.append("t", ["e8"], keys=["key"]) == [8]
+    await log.pop("t")
+    assert await log.append("t", ["e9"]) == [9]
+    await log.edit("t", 3, "edited")
+    assert await log.append("t", ["e10"]) == [10]
+
+    fresh = await opened(**settings)
+    expected = ["e1", "e2", "edited", "e4", "e5", "e6", "e7", "e9", "e10"]
+    assert [entry.value for entry in await ThreadLog(fresh).range("t")] == expected
+    assert [entry.value for entry in await ThreadLog(fresh).tail("t", 2)] == ["e9", "e10"]
+    assert (await verify(fresh)).findings == ()
+
+
+async def test_no_entry_is_appended_to_a_log_whose_head_was_edited(
+    opened: Callable[..., Any],
+) -> None:
+    db = await opened()
+    log = ThreadLog(db)
+    await log.append("t", ["e1"])
+    await log.append("t", ["e2"])
+    stranger = await opened(signing_keys=None)
+    edit = text('UPDATE threads SET meta = \'{"approved_by": "eve"}\'')
+    await stranger.run_sync(lambda c: c.execute(edit))
+
+    with pytest.raises(Corrupt):
+        await log.append("t", ["e3"])
+    count = text("SELECT count(*) FROM deltas")
+    assert await stranger.run_sync(lambda c: c.scalar(count)) == 2

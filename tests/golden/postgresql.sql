@@ -5387,6 +5387,131 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
+-- log.append.save_to_known_head(based=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $12::BIGINT),
+    last_ordinal=(threads.last_ordinal + 1), head_id=$13::VARCHAR, previous_id=threads.head_id,
+    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
+    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
+  WHERE threads.tenant = $18::VARCHAR
+  AND threads.thread_id = $19::VARCHAR
+  AND threads.namespace = $20::VARCHAR
+  AND threads.next_seq = $21::BIGINT
+  AND threads.version = $22::BIGINT
+  AND threads.last_ordinal = $23::BIGINT
+  AND threads.head_id IS NOT DISTINCT
+  FROM $24::VARCHAR
+  AND threads.previous_id IS NOT DISTINCT
+  FROM $25::VARCHAR
+  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
+  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
+  AND threads.expires_at IS NOT DISTINCT
+  FROM $28::TIMESTAMP WITH TIME ZONE
+  AND threads.meta = $29::JSONB
+  AND threads.signature IS NOT DISTINCT
+  FROM $30::BYTEA
+  AND threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $1::UUID
+      AND known.checkpoint_id = $13::VARCHAR))
+  AND threads.epoch = $31::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $32::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq,
+    $11::BYTEA AS signature
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $13::VARCHAR AS checkpoint_id,
+    $33::VARCHAR AS rests_on, $34::VARCHAR AS run_id, $35::JSONB AS meta, $36::INTEGER AS raw_size,
+    $37::INTEGER AS stored_size, $38::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $39::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($40::VARCHAR, head.previous_id),
+      $13::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal,
+    $41::BYTEA AS signature
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($40::VARCHAR, checkpoints.parent_id),
+      $13::VARCHAR), rests_on = $33::VARCHAR, run_id = $34::VARCHAR, meta = $35::JSONB,
+    raw_size = $36::INTEGER, stored_size = $37::INTEGER, occurred_at = $38::TIMESTAMP WITH TIME ZONE,
+    created_at = $39::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save_to_known_head(based=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $12::BIGINT),
+    last_ordinal=(threads.last_ordinal + 1), head_id=$13::VARCHAR, previous_id=threads.head_id,
+    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
+    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
+  WHERE threads.tenant = $18::VARCHAR
+  AND threads.thread_id = $19::VARCHAR
+  AND threads.namespace = $20::VARCHAR
+  AND threads.next_seq = $21::BIGINT
+  AND threads.version = $22::BIGINT
+  AND threads.last_ordinal = $23::BIGINT
+  AND threads.head_id IS NOT DISTINCT
+  FROM $24::VARCHAR
+  AND threads.previous_id IS NOT DISTINCT
+  FROM $25::VARCHAR
+  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
+  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
+  AND threads.expires_at IS NOT DISTINCT
+  FROM $28::TIMESTAMP WITH TIME ZONE
+  AND threads.meta = $29::JSONB
+  AND threads.signature IS NOT DISTINCT
+  FROM $30::BYTEA
+  AND threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $1::UUID
+      AND known.checkpoint_id = $13::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq,
+    $11::BYTEA AS signature
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $13::VARCHAR AS checkpoint_id,
+    $31::VARCHAR AS rests_on, $32::VARCHAR AS run_id, $33::JSONB AS meta, $34::INTEGER AS raw_size,
+    $35::INTEGER AS stored_size, $36::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $37::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($38::VARCHAR, head.previous_id),
+      $13::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal,
+    $39::BYTEA AS signature
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($38::VARCHAR, checkpoints.parent_id),
+      $13::VARCHAR), rests_on = $31::VARCHAR, run_id = $32::VARCHAR, meta = $33::JSONB,
+    raw_size = $34::INTEGER, stored_size = $35::INTEGER, occurred_at = $36::TIMESTAMP WITH TIME ZONE,
+    created_at = $37::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
 -- log.append.upsert_checkpoint()
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
     meta, raw_size, stored_size, occurred_at, created_at, signature)

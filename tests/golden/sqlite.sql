@@ -5354,6 +5354,71 @@ AND (threads.expires_at IS NULL
 AND threads.head_id = ?
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
+-- log.heads.allot_in_known_head(based=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + 1), head_id=?, previous_id=threads.head_id, updated_at=?,
+  active_at=?, expires_at=?, signature=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.next_seq = ?
+AND threads.version = ?
+AND threads.last_ordinal = ?
+AND threads.head_id IS ?
+AND threads.previous_id IS ?
+AND threads.created_at = ?
+AND threads.updated_at = ?
+AND threads.expires_at IS ?
+AND threads.meta = ?
+AND threads.signature IS ?
+AND threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND NOT (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = ?
+    AND known.checkpoint_id = ?))
+AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_in_known_head(based=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + 1), head_id=?, previous_id=threads.head_id, updated_at=?,
+  active_at=?, expires_at=?, signature=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.next_seq = ?
+AND threads.version = ?
+AND threads.last_ordinal = ?
+AND threads.head_id IS ?
+AND threads.previous_id IS ?
+AND threads.created_at = ?
+AND threads.updated_at = ?
+AND threads.expires_at IS ?
+AND threads.meta = ?
+AND threads.signature IS ?
+AND threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND NOT (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = ?
+    AND known.checkpoint_id = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
 -- log.heads.allot_locked()
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), epoch=(threads.epoch + ?),

@@ -21,6 +21,11 @@ KNOWN_HEAD, MOVED_HEAD = "known_head", "moved_head"
 """Names under which a program gives the signer, beside what a statement binds, the `KnownHead` that
 the statement moves, and the `SignedHead` that it leaves.
 """
+SIGNED_FIRST = "signed_first"
+"""The name under which it gives the binds of entries that are inserted after their head was moved.
+
+They are signed before, since the head tells their sum.
+"""
 
 
 class KnownHead(NamedTuple):

@@ -42,7 +42,7 @@ from memalchemy.codec.signed_rows import (
     head_content_of_values,
     parts_of_log_row,
 )
-from memalchemy.database.known_heads import KNOWN_HEAD, MOVED_HEAD, KnownHead
+from memalchemy.database.known_heads import KNOWN_HEAD, MOVED_HEAD, SIGNED_FIRST, KnownHead
 from memalchemy.database.sealing import place_of_row
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, about
@@ -275,7 +275,9 @@ class LogSigner:
         """Sign the state, the pending writes, or the entries that a statement binds."""
         log = self._logs[binds["k_log_id"]]
         if "e_payload" in binds:
-            self._sign_entries(log, binds)
+            self._sign_entries(binds)
+            for seq, signature in zip(binds["e_seq"], binds["e_signature"], strict=True):
+                self._note(log, ("entry", seq), signature)
             return
         place = place_of_row(binds)
         self._sign_delta(place, binds)
@@ -289,7 +291,7 @@ class LogSigner:
             delta_content(place, **columns), delta_words(place, radix, words)
         )
 
-    def _sign_entries(self, log: _Log, binds: MutableMapping[str, Any]) -> None:
+    def _sign_entries(self, binds: MutableMapping[str, Any]) -> None:
         """Sign entries that are sent as arrays."""
         names = ("seq", "entry_key", "occurred_at", "codec", "payload", "search_text")
         signatures = binds["e_signature"] = []
@@ -306,32 +308,51 @@ class LogSigner:
                 payload=payload,
             )
             signatures.append(self._keys.sign(content, delta_words(place, None, words)))
-            self._note(log, ("entry", seq), signatures[-1])
 
     # --- A checkpoint behind a head that is known ------------------------------------------------
 
     def _sign_behind_known_head(self, work: Work, binds: MutableMapping[str, Any]) -> None:
-        """Sign the head, the checkpoint and the state that `append_to_known_head` binds.
+        """Sign the head, and the checkpoint with its state or the entries behind it.
 
         The statement that moves the head comes first, alone or with all the others in it.
         """
         if work.table == "threads":
             self._sign_moved_head(binds)
-        if work.does == "save" or work.table == "deltas":
-            self._sign_delta(place_of_row(binds), binds)
-        elif work.table == "checkpoints":
+        if work.table == "checkpoints":
             binds["p_signature"] = binds["p_name_signature"]
+        elif work.table == "deltas" or (work.does == "save" and "p_payload" in binds):
+            if "p_signature" in binds:
+                return  # an entry, which was signed with its head
+            self._sign_delta(place_of_row(binds), binds)
 
     def _sign_moved_head(self, binds: MutableMapping[str, Any]) -> None:
-        """Sign a checkpoint, and the head that will be there; *binds* knows that one then."""
+        """Sign the head that will be there, and the rows whose sum it tells.
+
+        What *binds* has as the known head is that one then.
+        """
         known: KnownHead = binds[KNOWN_HEAD]
         moved: SignedHead = binds[MOVED_HEAD]
-        name = binds["p_name_signature"] = self._keys.sign(_checkpoint_of_binds(binds, None))
-        total = self._keys.replaced(known.sums.checkpoints, name, None)
-        sums = known.sums._replace(checkpoints=total)
+        if SIGNED_FIRST in binds or "e_payload" in binds:
+            sums = self._sign_new_entries(known.sums, binds)
+        else:
+            name = binds["p_name_signature"] = self._keys.sign(_checkpoint_of_binds(binds, None))
+            total = self._keys.replaced(known.sums.checkpoints, name, None)
+            sums = known.sums._replace(checkpoints=total)
         signature = self._keys.sign_head(head_content_of_values(moved), sums)
         binds["p_head_signature"] = signature
         binds[KNOWN_HEAD] = KnownHead(moved, sums, signature)
+
+    def _sign_new_entries(self, sums: Sums, binds: MutableMapping[str, Any]) -> Sums:
+        """Sign entries, sent as arrays or one by one; return the sums with them."""
+        if "e_payload" in binds:
+            self._sign_entries(binds)
+            signatures, last = binds["e_signature"], binds["e_seq"][-1]
+        else:
+            for row in binds[SIGNED_FIRST]:
+                self._sign_delta(place_of_row(row), row)
+            signatures = [row["p_signature"] for row in binds[SIGNED_FIRST]]
+            last = binds[SIGNED_FIRST][-1]["p_seq"]
+        return sums._replace(others=self._keys.sum_of(signatures, sums.others), last_entry=last)
 
     # --- Rows that a statement changes in place, or copies ---------------------------------------
 

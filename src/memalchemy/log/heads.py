@@ -319,8 +319,8 @@ _COMPARED = tuple(
 """The columns of a live head by which it is compared with a known one: all that are signed."""
 
 
-def move_known_head(*, based: bool) -> Any:
-    """Return the UPDATE that allots the position of a new checkpoint, and signs the head.
+def move_known_head(purpose: str, *, based: bool = False) -> Any:
+    """Return the UPDATE that allots positions for a checkpoint or entries, and signs the head.
 
     It returns no row unless the live head is, in all columns that are signed, the one that
     `known_head_binds` binds, and the checkpoint is new. *based* is that of `update_head`.
@@ -330,10 +330,12 @@ def move_known_head(*, based: bool) -> Any:
         column.is_not_distinct_from(bind) if column.nullable else column == bind
         for column, bind in binds
     ]
-    conditions += [of_log(THREADS), live(), ~_has_checkpoint()]
+    conditions += [of_log(THREADS), live()]
+    if purpose == "checkpoint":
+        conditions.append(~_has_checkpoint())
     if based:
         conditions += [THREADS.c.epoch == bindparam("p_epoch"), has_base()]
-    values = moved_values("checkpoint", _head_binds(), literal_column("1"))
+    values = moved_values(purpose, _head_binds(), literal_column("1"))
     values["signature"] = bindparam("p_head_signature", type_=THREADS.c.signature.type)
     return update(THREADS).where(*conditions).values(values).returning(*ALLOTTED_COLUMNS)
 
@@ -341,9 +343,11 @@ def move_known_head(*, based: bool) -> Any:
 _KNOWN_BINDS = tuple(f"h_{name}" for name in HEAD)
 
 
-def known_head_binds(known: KnownHead, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the binds of a save that moves a *known* head, and what its signer has to know."""
-    head = known.columns
+def known_head_binds(
+    known: KnownHead, values: Mapping[str, Any], purpose: str = "checkpoint"
+) -> dict[str, Any]:
+    """Return the binds of a write that moves a *known* head, and what its signer has to know."""
+    head, names = known.columns, purpose == "checkpoint"
     placed = dict(values)
     placed.update(zip(_KNOWN_BINDS, head, strict=True))
     placed["h_signature"] = known.signature
@@ -356,11 +360,11 @@ def known_head_binds(known: KnownHead, values: Mapping[str, Any]) -> dict[str, A
         tenant=head.tenant,
         thread_id=head.thread_id,
         namespace=head.namespace,
-        next_seq=head.next_seq + 1,
+        next_seq=head.next_seq + values["p_count"],
         version=head.version + 1,
-        last_ordinal=head.last_ordinal + 1,
-        head_id=values["p_checkpoint_id"],
-        previous_id=head.head_id,
+        last_ordinal=head.last_ordinal + names,
+        head_id=values["p_checkpoint_id"] if names else head.head_id,
+        previous_id=head.head_id if names else head.previous_id,
         created_at=head.created_at,
         updated_at=values["p_now"],
         expires_at=values["p_expires_at"],
@@ -370,12 +374,12 @@ def known_head_binds(known: KnownHead, values: Mapping[str, Any]) -> dict[str, A
     return placed
 
 
-@statement(based=(True, False))
-def allot_in_known_head(dialect: Dialect, based: bool) -> Executable | None:
-    """Allot the position of a new checkpoint in a signed log whose head is known, and sign it."""
-    if dialect.single_statement_save or not dialect.upserts:
+@statement(purpose=("checkpoint", "entries"), based=(True, False))
+def allot_in_known_head(dialect: Dialect, purpose: str, based: bool) -> Executable | None:
+    """Allot positions in a signed log whose head is known, and sign the head."""
+    if dialect.single_statement_save or not dialect.upserts or (based and purpose == "entries"):
         return None
-    return move_known_head(based=based)  # type: ignore[no-any-return]
+    return move_known_head(purpose, based=based)  # type: ignore[no-any-return]
 
 
 @statement()

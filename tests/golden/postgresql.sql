@@ -2947,6 +2947,53 @@ put AS (INSERT INTO deltas (log_id, tenant, entry_key, label, overwrites, codec,
 SELECT head.next_seq - 1 AS seq
 FROM head
 
+-- log.append.append_entries_to_known_head()
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload, e_given.signature AS signature
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[], $11::BYTEA[]) AS e_given(back, entry_key, codec,
+      checksum, search_text, occurred_at, payload, signature)),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $13::BIGINT),
+    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
+    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
+  WHERE threads.tenant = $18::VARCHAR
+  AND threads.thread_id = $19::VARCHAR
+  AND threads.namespace = $20::VARCHAR
+  AND threads.next_seq = $21::BIGINT
+  AND threads.version = $22::BIGINT
+  AND threads.last_ordinal = $23::BIGINT
+  AND threads.head_id IS NOT DISTINCT
+  FROM $24::VARCHAR
+  AND threads.previous_id IS NOT DISTINCT
+  FROM $25::VARCHAR
+  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
+  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
+  AND threads.expires_at IS NOT DISTINCT
+  FROM $28::TIMESTAMP WITH TIME ZONE
+  AND threads.meta = $29::JSONB
+  AND threads.signature IS NOT DISTINCT
+  FROM $30::BYTEA
+  AND threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, signature, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.signature AS signature,
+    head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
 -- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID

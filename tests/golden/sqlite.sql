@@ -5354,7 +5354,7 @@ AND (threads.expires_at IS NULL
 AND threads.head_id = ?
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_in_known_head(based=True)
+-- log.heads.allot_in_known_head(purpose=checkpoint, based=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
   last_ordinal=(threads.last_ordinal + 1), head_id=?, previous_id=threads.head_id, updated_at=?,
@@ -5390,7 +5390,7 @@ AND (EXISTS (
     AND deltas.checksum = ?))
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_in_known_head(based=False)
+-- log.heads.allot_in_known_head(purpose=checkpoint, based=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
   last_ordinal=(threads.last_ordinal + 1), head_id=?, previous_id=threads.head_id, updated_at=?,
@@ -5417,6 +5417,29 @@ AND NOT (EXISTS (
     FROM checkpoints AS known
     WHERE known.log_id = ?
     AND known.checkpoint_id = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_in_known_head(purpose=entries, based=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), updated_at=?, active_at=?,
+  expires_at=?, signature=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.next_seq = ?
+AND threads.version = ?
+AND threads.last_ordinal = ?
+AND threads.head_id IS ?
+AND threads.previous_id IS ?
+AND threads.created_at = ?
+AND threads.updated_at = ?
+AND threads.expires_at IS ?
+AND threads.meta = ?
+AND threads.signature IS ?
+AND threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
 -- log.heads.allot_locked()

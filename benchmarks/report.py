@@ -108,7 +108,11 @@ FRAMEWORKS = {
 }
 """The groups of the run of the integrations."""
 
-ALONE = {"tenant_wall": "Tenants walled by the database", "crewai_flows": "CrewAI: flows"}
+ALONE = {
+    "tenant_wall": "Tenants walled by the database",
+    "signatures": "Signed rows",
+    "crewai_flows": "CrewAI: flows",
+}
 """The groups that no run that is kept has."""
 
 

@@ -432,6 +432,7 @@ async def test_a_save_with_a_cached_parent_is_one_trip_or_one_transaction(
 @pytest.mark.plaintext_only(
     "a payload with keys is sent when its position is known", on=("postgresql", "psycopg")
 )
+@pytest.mark.unsigned_only("it counts statements")
 async def test_a_save_after_somebody_elses_takes_at_most_two_trips(
     checkpointer: Checkpointer, db: Database, reopen: Callable[[], Database]
 ) -> None:

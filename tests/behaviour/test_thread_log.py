@@ -553,6 +553,7 @@ async def test_what_does_not_match_its_checksum_is_named_and_not_popped(
 @pytest.mark.plaintext_only(
     "a payload with keys is sent when its position is known", on=("postgresql", "psycopg")
 )
+@pytest.mark.unsigned_only("it counts statements")
 async def test_an_append_of_new_keys_is_one_round_trip_and_one_of_known_keys_adds_nothing(
     log: ThreadLog, db: Database
 ) -> None:
@@ -612,6 +613,7 @@ async def test_an_entry_is_found_by_its_key_in_one_thread_or_in_all(
 @pytest.mark.plaintext_only(
     "a payload with keys is sent when its position is known", on=("postgresql", "psycopg")
 )
+@pytest.mark.unsigned_only("it counts statements")
 async def test_an_append_without_keys_is_as_few_round_trips_as_can_be(
     db: Database, log: ThreadLog
 ) -> None:

@@ -31,12 +31,14 @@ def tenant() -> str:
     return f"t-{uuid.uuid4().hex[:16]}"
 
 
-def crowd(url: str, tenant: str, parts: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+def crowd(
+    url: str, tenant: str, parts: list[tuple[str, dict[str, Any]]], **environment: str
+) -> list[dict[str, Any]]:
     """Run one process for each of *parts* together; everything they were told, in no order."""
     done = subprocess.run(
         [sys.executable, "-m", "workers.crowd", url, tenant, json.dumps(parts)],
         cwd=HERE,
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | environment,
         capture_output=True,
         text=True,
         timeout=SECONDS + 120,

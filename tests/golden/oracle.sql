@@ -806,11 +806,23 @@ ORDER BY chain.seq
 
 -- checkpoints.load.read_chain(which=newest, signed=True)
 WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload,
-    signature) AS (
+    signature, name_parent_id, name_ordinal, name_rests_on, name_run_id, name_meta, name_occurred_at,
+    name_created_at, name_signature, head_next_seq, head_version, head_last_ordinal, head_head_id,
+    head_previous_id, head_created_at, head_updated_at, head_expires_at, head_meta,
+    head_signature) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -823,31 +835,36 @@ WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
+  AND threads.log_id = :k_log_id
+  AND threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.namespace = :k_namespace
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
     base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
-    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id, CAST(NULL AS NUMBER(19)) AS name_ordinal,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+    CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
+    CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+    CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS TIMESTAMP) AS head_created_at,
+    CAST(NULL AS TIMESTAMP) AS head_updated_at, CAST(NULL AS TIMESTAMP) AS head_expires_at,
+    CAST(NULL AS JSON) AS head_meta, CAST(NULL AS BLOB) AS head_signature
   FROM chain
   JOIN deltas base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = :k_log_id)
 SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.codec, chain.checksum, chain.payload, chain.signature, 1 AS is_newest,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints name ON name.log_id = :k_log_id
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads head ON head.log_id = name.log_id
+  chain.codec, chain.checksum, chain.payload, chain.signature, chain.name_parent_id,
+  chain.name_ordinal, chain.name_rests_on, chain.name_run_id, chain.name_meta,
+  chain.name_occurred_at, chain.name_created_at, chain.name_signature, chain.head_next_seq,
+  chain.head_version, chain.head_last_ordinal, chain.head_head_id, chain.head_previous_id,
+  chain.head_created_at, chain.head_updated_at, chain.head_expires_at, chain.head_meta,
+  chain.head_signature, 1 AS is_newest
+FROM chain
 ORDER BY chain.seq
 
 -- checkpoints.load.read_chain(which=named, signed=False)
@@ -883,11 +900,23 @@ ORDER BY chain.seq
 
 -- checkpoints.load.read_chain(which=named, signed=True)
 WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload,
-    signature) AS (
+    signature, name_parent_id, name_ordinal, name_rests_on, name_run_id, name_meta, name_occurred_at,
+    name_created_at, name_signature, head_next_seq, head_version, head_last_ordinal, head_head_id,
+    head_previous_id, head_created_at, head_updated_at, head_expires_at, head_meta,
+    head_signature) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -901,31 +930,36 @@ WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
+  AND threads.log_id = :k_log_id
+  AND threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.namespace = :k_namespace
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
     base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
-    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id, CAST(NULL AS NUMBER(19)) AS name_ordinal,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+    CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
+    CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+    CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS TIMESTAMP) AS head_created_at,
+    CAST(NULL AS TIMESTAMP) AS head_updated_at, CAST(NULL AS TIMESTAMP) AS head_expires_at,
+    CAST(NULL AS JSON) AS head_meta, CAST(NULL AS BLOB) AS head_signature
   FROM chain
   JOIN deltas base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = :k_log_id)
 SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.codec, chain.checksum, chain.payload, chain.signature, 0 AS is_newest,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints name ON name.log_id = :k_log_id
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads head ON head.log_id = name.log_id
+  chain.codec, chain.checksum, chain.payload, chain.signature, chain.name_parent_id,
+  chain.name_ordinal, chain.name_rests_on, chain.name_run_id, chain.name_meta,
+  chain.name_occurred_at, chain.name_created_at, chain.name_signature, chain.head_next_seq,
+  chain.head_version, chain.head_last_ordinal, chain.head_head_id, chain.head_previous_id,
+  chain.head_created_at, chain.head_updated_at, chain.head_expires_at, chain.head_meta,
+  chain.head_signature, 0 AS is_newest
+FROM chain
 ORDER BY chain.seq
 
 -- checkpoints.load.read_snapshot(which=newest, signed=False)
@@ -996,7 +1030,10 @@ AND deltas.label = (
 
 -- checkpoints.load.read_snapshot(which=newest, signed=True)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
-    payload, signature) AS (
+    payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id, name_meta,
+    name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT (
     SELECT parent.checkpoint_id
     FROM checkpoints parent
@@ -1005,7 +1042,16 @@ WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, code
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1018,52 +1064,52 @@ WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, code
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
+  AND threads.log_id = :k_log_id
+  AND threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.namespace = :k_namespace
   UNION ALL
   SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
     chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
     base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
-    base.signature AS signature
+    base.signature AS signature, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id,
+    CAST(NULL AS NUMBER(19)) AS name_ordinal, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+    CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
+    CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+    CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS TIMESTAMP) AS head_created_at,
+    CAST(NULL AS TIMESTAMP) AS head_updated_at, CAST(NULL AS TIMESTAMP) AS head_expires_at,
+    CAST(NULL AS JSON) AS head_meta, CAST(NULL AS BLOB) AS head_signature
   FROM chain
   JOIN deltas base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = :k_log_id)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
-  2 AS overwrites, CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key,
-  CAST(NULL AS TIMESTAMP) AS stored_at, 1 AS is_newest, name.checkpoint_id AS name_checkpoint_id,
-  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
-  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
-  name.created_at AS name_created_at, name.signature AS name_signature, head.log_id AS head_log_id,
-  head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints name ON name.log_id = :k_log_id
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads head ON head.log_id = name.log_id
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites,
+  CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key, CAST(NULL AS TIMESTAMP) AS stored_at,
+  1 AS is_newest
+FROM chain
 UNION ALL
 SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
   deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
-  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
-  0 AS is_newest, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_checkpoint_id,
-  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id, CAST(NULL AS NUMBER(19)) AS name_ordinal,
-  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id,
+  CAST(NULL AS NUMBER(19)) AS name_ordinal, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
   CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
-  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS RAW(16)) AS head_log_id,
-  CAST(NULL AS VARCHAR2(64 CHAR)) AS head_tenant,
-  CAST(NULL AS VARCHAR2(510 CHAR)) AS head_thread_id,
-  CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS NUMBER(19)) AS head_next_seq,
   CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS TIMESTAMP) AS head_created_at,
   CAST(NULL AS TIMESTAMP) AS head_updated_at, CAST(NULL AS TIMESTAMP) AS head_expires_at,
-  CAST(NULL AS TIMESTAMP) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS BLOB) AS head_signature
+  CAST(NULL AS JSON) AS head_meta, CAST(NULL AS BLOB) AS head_signature, deltas.overwrites,
+  deltas.entry_key, deltas.stored_at, 0 AS is_newest
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
@@ -1140,7 +1186,10 @@ AND deltas.label = :p_checkpoint_id
 
 -- checkpoints.load.read_snapshot(which=named, signed=True)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
-    payload, signature) AS (
+    payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id, name_meta,
+    name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT (
     SELECT parent.checkpoint_id
     FROM checkpoints parent
@@ -1149,7 +1198,16 @@ WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, code
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1163,52 +1221,52 @@ WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, code
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
+  AND threads.log_id = :k_log_id
+  AND threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.namespace = :k_namespace
   UNION ALL
   SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
     chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
     base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
-    base.signature AS signature
+    base.signature AS signature, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id,
+    CAST(NULL AS NUMBER(19)) AS name_ordinal, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+    CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
+    CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+    CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS TIMESTAMP) AS head_created_at,
+    CAST(NULL AS TIMESTAMP) AS head_updated_at, CAST(NULL AS TIMESTAMP) AS head_expires_at,
+    CAST(NULL AS JSON) AS head_meta, CAST(NULL AS BLOB) AS head_signature
   FROM chain
   JOIN deltas base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = :k_log_id)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
-  2 AS overwrites, CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key,
-  CAST(NULL AS TIMESTAMP) AS stored_at, 0 AS is_newest, name.checkpoint_id AS name_checkpoint_id,
-  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
-  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
-  name.created_at AS name_created_at, name.signature AS name_signature, head.log_id AS head_log_id,
-  head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints name ON name.log_id = :k_log_id
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads head ON head.log_id = name.log_id
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites,
+  CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key, CAST(NULL AS TIMESTAMP) AS stored_at,
+  0 AS is_newest
+FROM chain
 UNION ALL
 SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
   deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
-  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
-  0 AS is_newest, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_checkpoint_id,
-  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id, CAST(NULL AS NUMBER(19)) AS name_ordinal,
-  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id,
+  CAST(NULL AS NUMBER(19)) AS name_ordinal, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
   CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
-  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS RAW(16)) AS head_log_id,
-  CAST(NULL AS VARCHAR2(64 CHAR)) AS head_tenant,
-  CAST(NULL AS VARCHAR2(510 CHAR)) AS head_thread_id,
-  CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS NUMBER(19)) AS head_next_seq,
   CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS TIMESTAMP) AS head_created_at,
   CAST(NULL AS TIMESTAMP) AS head_updated_at, CAST(NULL AS TIMESTAMP) AS head_expires_at,
-  CAST(NULL AS TIMESTAMP) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS BLOB) AS head_signature
+  CAST(NULL AS JSON) AS head_meta, CAST(NULL AS BLOB) AS head_signature, deltas.overwrites,
+  deltas.entry_key, deltas.stored_at, 0 AS is_newest
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
@@ -1292,7 +1350,10 @@ AND deltas.label = (
 
 -- checkpoints.load.read_snapshot(which=highest, signed=True)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
-    payload, signature) AS (
+    payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id, name_meta,
+    name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT (
     SELECT parent.checkpoint_id
     FROM checkpoints parent
@@ -1301,7 +1362,16 @@ WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, code
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1316,52 +1386,52 @@ WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, code
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
+  AND threads.log_id = :k_log_id
+  AND threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.namespace = :k_namespace
   UNION ALL
   SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
     chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
     base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
-    base.signature AS signature
+    base.signature AS signature, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id,
+    CAST(NULL AS NUMBER(19)) AS name_ordinal, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+    CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
+    CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+    CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
+    CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS TIMESTAMP) AS head_created_at,
+    CAST(NULL AS TIMESTAMP) AS head_updated_at, CAST(NULL AS TIMESTAMP) AS head_expires_at,
+    CAST(NULL AS JSON) AS head_meta, CAST(NULL AS BLOB) AS head_signature
   FROM chain
   JOIN deltas base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = :k_log_id)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
-  2 AS overwrites, CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key,
-  CAST(NULL AS TIMESTAMP) AS stored_at, 0 AS is_newest, name.checkpoint_id AS name_checkpoint_id,
-  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
-  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
-  name.created_at AS name_created_at, name.signature AS name_signature, head.log_id AS head_log_id,
-  head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints name ON name.log_id = :k_log_id
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads head ON head.log_id = name.log_id
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites,
+  CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key, CAST(NULL AS TIMESTAMP) AS stored_at,
+  0 AS is_newest
+FROM chain
 UNION ALL
 SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
   deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
-  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
-  0 AS is_newest, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_checkpoint_id,
-  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id, CAST(NULL AS NUMBER(19)) AS name_ordinal,
-  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id,
+  CAST(NULL AS NUMBER(19)) AS name_ordinal, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
   CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
-  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS RAW(16)) AS head_log_id,
-  CAST(NULL AS VARCHAR2(64 CHAR)) AS head_tenant,
-  CAST(NULL AS VARCHAR2(510 CHAR)) AS head_thread_id,
-  CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS NUMBER(19)) AS head_next_seq,
   CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
   CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS TIMESTAMP) AS head_created_at,
   CAST(NULL AS TIMESTAMP) AS head_updated_at, CAST(NULL AS TIMESTAMP) AS head_expires_at,
-  CAST(NULL AS TIMESTAMP) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS BLOB) AS head_signature
+  CAST(NULL AS JSON) AS head_meta, CAST(NULL AS BLOB) AS head_signature, deltas.overwrites,
+  deltas.entry_key, deltas.stored_at, 0 AS is_newest
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
@@ -1448,10 +1518,9 @@ WITH needed(seq, base_seq) AS (
   WHERE base.log_id = :k_log_id)
 SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
   deltas.depth, deltas.codec, deltas.checksum, deltas.payload, deltas.signature,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature
+  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
+  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
+  name.created_at AS name_created_at, name.signature AS name_signature
 FROM deltas LEFT OUTER
 JOIN checkpoints name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER

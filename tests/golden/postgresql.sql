@@ -962,11 +962,23 @@ ORDER BY chain.seq
 
 -- checkpoints.load.read_chain(which=newest, signed=True)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
-    payload, signature) AS (
+    payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id, name_meta,
+    name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -979,31 +991,39 @@ WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  AND threads.log_id = $1::UUID
+  AND threads.tenant = $3::VARCHAR
+  AND threads.thread_id = $4::VARCHAR
+  AND threads.namespace = $5::VARCHAR
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
     base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
-    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+    CAST(NULL AS BYTEA) AS head_signature
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = $1::UUID)
 SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.codec, chain.checksum, chain.payload, chain.signature, 1 AS is_newest,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = $1::UUID
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads AS head ON head.log_id = name.log_id
+  chain.codec, chain.checksum, chain.payload, chain.signature, chain.name_parent_id,
+  chain.name_ordinal, chain.name_rests_on, chain.name_run_id, chain.name_meta,
+  chain.name_occurred_at, chain.name_created_at, chain.name_signature, chain.head_next_seq,
+  chain.head_version, chain.head_last_ordinal, chain.head_head_id, chain.head_previous_id,
+  chain.head_created_at, chain.head_updated_at, chain.head_expires_at, chain.head_meta,
+  chain.head_signature, 1 AS is_newest
+FROM chain
 ORDER BY chain.seq
 
 -- checkpoints.load.read_chain(which=named, signed=False)
@@ -1040,11 +1060,23 @@ ORDER BY chain.seq
 
 -- checkpoints.load.read_chain(which=named, signed=True)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
-    payload, signature) AS (
+    payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id, name_meta,
+    name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1058,31 +1090,39 @@ WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND threads.log_id = $1::UUID
+  AND threads.tenant = $4::VARCHAR
+  AND threads.thread_id = $5::VARCHAR
+  AND threads.namespace = $6::VARCHAR
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
     base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
-    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+    CAST(NULL AS BYTEA) AS head_signature
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = $1::UUID)
 SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.codec, chain.checksum, chain.payload, chain.signature, 0 AS is_newest,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = $1::UUID
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads AS head ON head.log_id = name.log_id
+  chain.codec, chain.checksum, chain.payload, chain.signature, chain.name_parent_id,
+  chain.name_ordinal, chain.name_rests_on, chain.name_run_id, chain.name_meta,
+  chain.name_occurred_at, chain.name_created_at, chain.name_signature, chain.head_next_seq,
+  chain.head_version, chain.head_last_ordinal, chain.head_head_id, chain.head_previous_id,
+  chain.head_created_at, chain.head_updated_at, chain.head_expires_at, chain.head_meta,
+  chain.head_signature, 0 AS is_newest
+FROM chain
 ORDER BY chain.seq
 
 -- checkpoints.load.read_snapshot(which=newest, signed=False)
@@ -1153,7 +1193,10 @@ AND deltas.label = (
 
 -- checkpoints.load.read_snapshot(which=newest, signed=True)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
-    checksum, payload, signature) AS (
+    checksum, payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id,
+    name_meta, name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT (
     SELECT parent.checkpoint_id
     FROM checkpoints AS parent
@@ -1162,7 +1205,16 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1175,55 +1227,58 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  AND threads.log_id = $1::UUID
+  AND threads.tenant = $3::VARCHAR
+  AND threads.thread_id = $4::VARCHAR
+  AND threads.namespace = $5::VARCHAR
   UNION ALL
   SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
     chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
     base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
-    base.signature AS signature
+    base.signature AS signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+    CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+    CAST(NULL AS BYTEA) AS head_signature
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = $1::UUID)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
-  2 AS overwrites, CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 1 AS is_newest,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = $1::UUID
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads AS head ON head.log_id = name.log_id
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites,
+  CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 1 AS is_newest
+FROM chain
 UNION ALL
 SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
   deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
-  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
-  0 AS is_newest, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_checkpoint_id,
-  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
-  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+  CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
-  CAST(NULL AS UUID) AS head_log_id, CAST(NULL AS VARCHAR(64)) COLLATE "C" AS head_tenant,
-  CAST(NULL AS VARCHAR(510)) COLLATE "C" AS head_thread_id,
-  CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
-  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS JSONB) AS head_meta,
-  CAST(NULL AS BYTEA) AS head_signature
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS BYTEA) AS head_signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
@@ -1300,7 +1355,10 @@ AND deltas.label = $2::VARCHAR
 
 -- checkpoints.load.read_snapshot(which=named, signed=True)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
-    checksum, payload, signature) AS (
+    checksum, payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id,
+    name_meta, name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT (
     SELECT parent.checkpoint_id
     FROM checkpoints AS parent
@@ -1309,7 +1367,16 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1323,60 +1390,63 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND threads.log_id = $1::UUID
+  AND threads.tenant = $4::VARCHAR
+  AND threads.thread_id = $5::VARCHAR
+  AND threads.namespace = $6::VARCHAR
   UNION ALL
   SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
     chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
     base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
-    base.signature AS signature
+    base.signature AS signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+    CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+    CAST(NULL AS BYTEA) AS head_signature
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = $1::UUID)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
-  2 AS overwrites, CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 0 AS is_newest,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = $1::UUID
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads AS head ON head.log_id = name.log_id
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites,
+  CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 0 AS is_newest
+FROM chain
 UNION ALL
 SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
   deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
-  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
-  0 AS is_newest, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_checkpoint_id,
-  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
-  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+  CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
-  CAST(NULL AS UUID) AS head_log_id, CAST(NULL AS VARCHAR(64)) COLLATE "C" AS head_tenant,
-  CAST(NULL AS VARCHAR(510)) COLLATE "C" AS head_thread_id,
-  CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
-  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS JSONB) AS head_meta,
-  CAST(NULL AS BYTEA) AS head_signature
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS BYTEA) AS head_signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
-AND deltas.entry_key >= $4::VARCHAR
-AND deltas.entry_key < $5::VARCHAR
+AND deltas.entry_key >= $7::VARCHAR
+AND deltas.entry_key < $8::VARCHAR
 AND deltas.label = $2::VARCHAR
 
 -- checkpoints.load.read_snapshot(which=highest, signed=False)
@@ -1455,7 +1525,10 @@ AND deltas.label = (
 
 -- checkpoints.load.read_snapshot(which=highest, signed=True)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
-    checksum, payload, signature) AS (
+    checksum, payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id,
+    name_meta, name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT (
     SELECT parent.checkpoint_id
     FROM checkpoints AS parent
@@ -1464,7 +1537,16 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1479,55 +1561,58 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND threads.log_id = $1::UUID
+  AND threads.tenant = $4::VARCHAR
+  AND threads.thread_id = $5::VARCHAR
+  AND threads.namespace = $6::VARCHAR
   UNION ALL
   SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
     chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
     base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
-    base.signature AS signature
+    base.signature AS signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+    CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+    CAST(NULL AS BYTEA) AS head_signature
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = $1::UUID)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
-  2 AS overwrites, CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 0 AS is_newest,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = $1::UUID
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads AS head ON head.log_id = name.log_id
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites,
+  CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 0 AS is_newest
+FROM chain
 UNION ALL
 SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
   deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
-  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
-  0 AS is_newest, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_checkpoint_id,
-  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
-  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+  CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
-  CAST(NULL AS UUID) AS head_log_id, CAST(NULL AS VARCHAR(64)) COLLATE "C" AS head_tenant,
-  CAST(NULL AS VARCHAR(510)) COLLATE "C" AS head_thread_id,
-  CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
-  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
   CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
   CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
-  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS JSONB) AS head_meta,
-  CAST(NULL AS BYTEA) AS head_signature
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS BYTEA) AS head_signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
@@ -1540,7 +1625,7 @@ AND deltas.entry_key >= ('w/' || (
       FROM checkpoints AS wanted
       WHERE wanted.log_id = $1::UUID
       ORDER BY wanted.checkpoint_id DESC
-      LIMIT $4::INTEGER)) || '/')
+      LIMIT $7::INTEGER)) || '/')
 AND deltas.entry_key < ('w/' || (
     SELECT name.checkpoint_id
     FROM checkpoints AS name
@@ -1550,7 +1635,7 @@ AND deltas.entry_key < ('w/' || (
       FROM checkpoints AS wanted
       WHERE wanted.log_id = $1::UUID
       ORDER BY wanted.checkpoint_id DESC
-      LIMIT $4::INTEGER)) || '0')
+      LIMIT $7::INTEGER)) || '0')
 AND deltas.label = (
   SELECT name.checkpoint_id
   FROM checkpoints AS name
@@ -1560,7 +1645,7 @@ AND deltas.label = (
     FROM checkpoints AS wanted
     WHERE wanted.log_id = $1::UUID
     ORDER BY wanted.checkpoint_id DESC
-    LIMIT $4::INTEGER))
+    LIMIT $7::INTEGER))
 
 -- checkpoints.load.read_states(signed=False)
 WITH RECURSIVE needed(seq, base_seq) AS (
@@ -1614,10 +1699,9 @@ WITH RECURSIVE needed(seq, base_seq) AS (
   WHERE base.log_id = $1::UUID)
 SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
   deltas.depth, deltas.codec, deltas.checksum, deltas.payload, deltas.signature,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature
+  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
+  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
+  name.created_at AS name_created_at, name.signature AS name_signature
 FROM deltas LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER
@@ -2896,6 +2980,53 @@ put AS (INSERT INTO deltas (log_id, tenant, entry_key, label, overwrites, codec,
     head.next_seq - 1 AS seq
   FROM head)
 SELECT head.next_seq - 1 AS seq
+FROM head
+
+-- log.append.append_entries_to_known_head()
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload, e_given.signature AS signature
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[], $11::BYTEA[]) AS e_given(back, entry_key, codec,
+      checksum, search_text, occurred_at, payload, signature)),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $13::BIGINT),
+    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
+    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
+  WHERE threads.tenant = $18::VARCHAR
+  AND threads.thread_id = $19::VARCHAR
+  AND threads.namespace = $20::VARCHAR
+  AND threads.next_seq = $21::BIGINT
+  AND threads.version = $22::BIGINT
+  AND threads.last_ordinal = $23::BIGINT
+  AND threads.head_id IS NOT DISTINCT
+  FROM $24::VARCHAR
+  AND threads.previous_id IS NOT DISTINCT
+  FROM $25::VARCHAR
+  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
+  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
+  AND threads.expires_at IS NOT DISTINCT
+  FROM $28::TIMESTAMP WITH TIME ZONE
+  AND threads.meta = $29::JSONB
+  AND threads.signature IS NOT DISTINCT
+  FROM $30::BYTEA
+  AND threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, signature, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.signature AS signature,
+    head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
 -- log.append.delete_beyond_retention()
@@ -5336,6 +5467,131 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
     meta = excluded.meta, raw_size = excluded.raw_size, stored_size = excluded.stored_size,
     occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save_to_known_head(based=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $12::BIGINT),
+    last_ordinal=(threads.last_ordinal + 1), head_id=$13::VARCHAR, previous_id=threads.head_id,
+    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
+    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
+  WHERE threads.tenant = $18::VARCHAR
+  AND threads.thread_id = $19::VARCHAR
+  AND threads.namespace = $20::VARCHAR
+  AND threads.next_seq = $21::BIGINT
+  AND threads.version = $22::BIGINT
+  AND threads.last_ordinal = $23::BIGINT
+  AND threads.head_id IS NOT DISTINCT
+  FROM $24::VARCHAR
+  AND threads.previous_id IS NOT DISTINCT
+  FROM $25::VARCHAR
+  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
+  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
+  AND threads.expires_at IS NOT DISTINCT
+  FROM $28::TIMESTAMP WITH TIME ZONE
+  AND threads.meta = $29::JSONB
+  AND threads.signature IS NOT DISTINCT
+  FROM $30::BYTEA
+  AND threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $1::UUID
+      AND known.checkpoint_id = $13::VARCHAR))
+  AND threads.epoch = $31::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $32::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq,
+    $11::BYTEA AS signature
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $13::VARCHAR AS checkpoint_id,
+    $33::VARCHAR AS rests_on, $34::VARCHAR AS run_id, $35::JSONB AS meta, $36::INTEGER AS raw_size,
+    $37::INTEGER AS stored_size, $38::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $39::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($40::VARCHAR, head.previous_id),
+      $13::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal,
+    $41::BYTEA AS signature
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($40::VARCHAR, checkpoints.parent_id),
+      $13::VARCHAR), rests_on = $33::VARCHAR, run_id = $34::VARCHAR, meta = $35::JSONB,
+    raw_size = $36::INTEGER, stored_size = $37::INTEGER, occurred_at = $38::TIMESTAMP WITH TIME ZONE,
+    created_at = $39::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save_to_known_head(based=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $12::BIGINT),
+    last_ordinal=(threads.last_ordinal + 1), head_id=$13::VARCHAR, previous_id=threads.head_id,
+    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
+    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
+  WHERE threads.tenant = $18::VARCHAR
+  AND threads.thread_id = $19::VARCHAR
+  AND threads.namespace = $20::VARCHAR
+  AND threads.next_seq = $21::BIGINT
+  AND threads.version = $22::BIGINT
+  AND threads.last_ordinal = $23::BIGINT
+  AND threads.head_id IS NOT DISTINCT
+  FROM $24::VARCHAR
+  AND threads.previous_id IS NOT DISTINCT
+  FROM $25::VARCHAR
+  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
+  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
+  AND threads.expires_at IS NOT DISTINCT
+  FROM $28::TIMESTAMP WITH TIME ZONE
+  AND threads.meta = $29::JSONB
+  AND threads.signature IS NOT DISTINCT
+  FROM $30::BYTEA
+  AND threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $1::UUID
+      AND known.checkpoint_id = $13::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq,
+    $11::BYTEA AS signature
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $13::VARCHAR AS checkpoint_id,
+    $31::VARCHAR AS rests_on, $32::VARCHAR AS run_id, $33::JSONB AS meta, $34::INTEGER AS raw_size,
+    $35::INTEGER AS stored_size, $36::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $37::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($38::VARCHAR, head.previous_id),
+      $13::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal,
+    $39::BYTEA AS signature
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($38::VARCHAR, checkpoints.parent_id),
+      $13::VARCHAR), rests_on = $31::VARCHAR, run_id = $32::VARCHAR, meta = $33::JSONB,
+    raw_size = $34::INTEGER, stored_size = $35::INTEGER, occurred_at = $36::TIMESTAMP WITH TIME ZONE,
+    created_at = $37::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
 -- log.append.upsert_checkpoint()

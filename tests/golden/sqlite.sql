@@ -1236,11 +1236,23 @@ ORDER BY chain.seq
 
 -- checkpoints.load.read_chain(which=newest, signed=True)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
-    payload, signature) AS (
+    payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id, name_meta,
+    name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1253,31 +1265,35 @@ WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
+  AND threads.log_id = ?
+  AND threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.namespace = ?
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
     base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
-    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature,
+    CAST(NULL AS VARCHAR(255)) AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+    CAST(NULL AS VARCHAR(255)) AS name_rests_on, CAST(NULL AS VARCHAR(255)) AS name_run_id,
+    CAST(NULL AS JSON) AS name_meta, CAST(NULL AS BIGINT) AS name_occurred_at,
+    CAST(NULL AS BIGINT) AS name_created_at, CAST(NULL AS BLOB) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS BIGINT) AS head_created_at,
+    CAST(NULL AS BIGINT) AS head_updated_at, CAST(NULL AS BIGINT) AS head_expires_at,
+    CAST(NULL AS JSON) AS head_meta, CAST(NULL AS BLOB) AS head_signature
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = ?)
 SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.codec, chain.checksum, chain.payload, chain.signature, 1 AS is_newest,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = ?
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads AS head ON head.log_id = name.log_id
+  chain.codec, chain.checksum, chain.payload, chain.signature, chain.name_parent_id,
+  chain.name_ordinal, chain.name_rests_on, chain.name_run_id, chain.name_meta,
+  chain.name_occurred_at, chain.name_created_at, chain.name_signature, chain.head_next_seq,
+  chain.head_version, chain.head_last_ordinal, chain.head_head_id, chain.head_previous_id,
+  chain.head_created_at, chain.head_updated_at, chain.head_expires_at, chain.head_meta,
+  chain.head_signature, 1 AS is_newest
+FROM chain
 ORDER BY chain.seq
 
 -- checkpoints.load.read_chain(which=named, signed=False)
@@ -1314,11 +1330,23 @@ ORDER BY chain.seq
 
 -- checkpoints.load.read_chain(which=named, signed=True)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
-    payload, signature) AS (
+    payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id, name_meta,
+    name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1332,31 +1360,35 @@ WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
+  AND threads.log_id = ?
+  AND threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.namespace = ?
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
     base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
-    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature,
+    CAST(NULL AS VARCHAR(255)) AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+    CAST(NULL AS VARCHAR(255)) AS name_rests_on, CAST(NULL AS VARCHAR(255)) AS name_run_id,
+    CAST(NULL AS JSON) AS name_meta, CAST(NULL AS BIGINT) AS name_occurred_at,
+    CAST(NULL AS BIGINT) AS name_created_at, CAST(NULL AS BLOB) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS BIGINT) AS head_created_at,
+    CAST(NULL AS BIGINT) AS head_updated_at, CAST(NULL AS BIGINT) AS head_expires_at,
+    CAST(NULL AS JSON) AS head_meta, CAST(NULL AS BLOB) AS head_signature
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = ?)
 SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.codec, chain.checksum, chain.payload, chain.signature, 0 AS is_newest,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = ?
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads AS head ON head.log_id = name.log_id
+  chain.codec, chain.checksum, chain.payload, chain.signature, chain.name_parent_id,
+  chain.name_ordinal, chain.name_rests_on, chain.name_run_id, chain.name_meta,
+  chain.name_occurred_at, chain.name_created_at, chain.name_signature, chain.head_next_seq,
+  chain.head_version, chain.head_last_ordinal, chain.head_head_id, chain.head_previous_id,
+  chain.head_created_at, chain.head_updated_at, chain.head_expires_at, chain.head_meta,
+  chain.head_signature, 0 AS is_newest
+FROM chain
 ORDER BY chain.seq
 
 -- checkpoints.load.read_snapshot(which=newest, signed=False)
@@ -1427,7 +1459,10 @@ AND deltas.label = (
 
 -- checkpoints.load.read_snapshot(which=newest, signed=True)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
-    checksum, payload, signature) AS (
+    checksum, payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id,
+    name_meta, name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT (
     SELECT parent.checkpoint_id
     FROM checkpoints AS parent
@@ -1436,7 +1471,16 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1449,50 +1493,51 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
+  AND threads.log_id = ?
+  AND threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.namespace = ?
   UNION ALL
   SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
     chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
     base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
-    base.signature AS signature
+    base.signature AS signature, CAST(NULL AS VARCHAR(255)) AS name_parent_id,
+    CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+    CAST(NULL AS BIGINT) AS name_occurred_at, CAST(NULL AS BIGINT) AS name_created_at,
+    CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS BIGINT) AS head_next_seq,
+    CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) AS head_head_id, CAST(NULL AS VARCHAR(255)) AS head_previous_id,
+    CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+    CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS JSON) AS head_meta,
+    CAST(NULL AS BLOB) AS head_signature
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = ?)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
-  2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key, CAST(NULL AS BIGINT) AS stored_at,
-  1 AS is_newest, name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = ?
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads AS head ON head.log_id = name.log_id
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key,
+  CAST(NULL AS BIGINT) AS stored_at, 1 AS is_newest
+FROM chain
 UNION ALL
 SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
   deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
-  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
-  0 AS is_newest, CAST(NULL AS VARCHAR(255)) AS name_checkpoint_id,
-  CAST(NULL AS VARCHAR(255)) AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
-  CAST(NULL AS VARCHAR(255)) AS name_rests_on, CAST(NULL AS VARCHAR(255)) AS name_run_id,
-  CAST(NULL AS JSON) AS name_meta, CAST(NULL AS BIGINT) AS name_occurred_at,
-  CAST(NULL AS BIGINT) AS name_created_at, CAST(NULL AS BLOB) AS name_signature,
-  CAST(NULL AS BLOB) AS head_log_id, CAST(NULL AS VARCHAR(64)) AS head_tenant,
-  CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
-  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
-  CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
-  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS BIGINT) AS head_created_at,
-  CAST(NULL AS BIGINT) AS head_updated_at, CAST(NULL AS BIGINT) AS head_expires_at,
-  CAST(NULL AS BIGINT) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS BLOB) AS head_signature
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR(255)) AS name_parent_id,
+  CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+  CAST(NULL AS BIGINT) AS name_occurred_at, CAST(NULL AS BIGINT) AS name_created_at,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS BIGINT) AS head_next_seq,
+  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) AS head_head_id, CAST(NULL AS VARCHAR(255)) AS head_previous_id,
+  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS BLOB) AS head_signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
@@ -1569,7 +1614,10 @@ AND deltas.label = ?
 
 -- checkpoints.load.read_snapshot(which=named, signed=True)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
-    checksum, payload, signature) AS (
+    checksum, payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id,
+    name_meta, name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT (
     SELECT parent.checkpoint_id
     FROM checkpoints AS parent
@@ -1578,7 +1626,16 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1592,50 +1649,51 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
+  AND threads.log_id = ?
+  AND threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.namespace = ?
   UNION ALL
   SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
     chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
     base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
-    base.signature AS signature
+    base.signature AS signature, CAST(NULL AS VARCHAR(255)) AS name_parent_id,
+    CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+    CAST(NULL AS BIGINT) AS name_occurred_at, CAST(NULL AS BIGINT) AS name_created_at,
+    CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS BIGINT) AS head_next_seq,
+    CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) AS head_head_id, CAST(NULL AS VARCHAR(255)) AS head_previous_id,
+    CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+    CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS JSON) AS head_meta,
+    CAST(NULL AS BLOB) AS head_signature
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = ?)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
-  2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key, CAST(NULL AS BIGINT) AS stored_at,
-  0 AS is_newest, name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = ?
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads AS head ON head.log_id = name.log_id
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key,
+  CAST(NULL AS BIGINT) AS stored_at, 0 AS is_newest
+FROM chain
 UNION ALL
 SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
   deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
-  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
-  0 AS is_newest, CAST(NULL AS VARCHAR(255)) AS name_checkpoint_id,
-  CAST(NULL AS VARCHAR(255)) AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
-  CAST(NULL AS VARCHAR(255)) AS name_rests_on, CAST(NULL AS VARCHAR(255)) AS name_run_id,
-  CAST(NULL AS JSON) AS name_meta, CAST(NULL AS BIGINT) AS name_occurred_at,
-  CAST(NULL AS BIGINT) AS name_created_at, CAST(NULL AS BLOB) AS name_signature,
-  CAST(NULL AS BLOB) AS head_log_id, CAST(NULL AS VARCHAR(64)) AS head_tenant,
-  CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
-  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
-  CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
-  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS BIGINT) AS head_created_at,
-  CAST(NULL AS BIGINT) AS head_updated_at, CAST(NULL AS BIGINT) AS head_expires_at,
-  CAST(NULL AS BIGINT) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS BLOB) AS head_signature
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR(255)) AS name_parent_id,
+  CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+  CAST(NULL AS BIGINT) AS name_occurred_at, CAST(NULL AS BIGINT) AS name_created_at,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS BIGINT) AS head_next_seq,
+  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) AS head_head_id, CAST(NULL AS VARCHAR(255)) AS head_previous_id,
+  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS BLOB) AS head_signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
@@ -1723,7 +1781,10 @@ AND deltas.label = (
 
 -- checkpoints.load.read_snapshot(which=highest, signed=True)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
-    checksum, payload, signature) AS (
+    checksum, payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id,
+    name_meta, name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
   SELECT (
     SELECT parent.checkpoint_id
     FROM checkpoints AS parent
@@ -1732,7 +1793,16 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
     deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
-    deltas.signature AS signature
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -1748,50 +1818,51 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
+  AND threads.log_id = ?
+  AND threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.namespace = ?
   UNION ALL
   SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
     chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
     base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
-    base.signature AS signature
+    base.signature AS signature, CAST(NULL AS VARCHAR(255)) AS name_parent_id,
+    CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+    CAST(NULL AS BIGINT) AS name_occurred_at, CAST(NULL AS BIGINT) AS name_created_at,
+    CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS BIGINT) AS head_next_seq,
+    CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) AS head_head_id, CAST(NULL AS VARCHAR(255)) AS head_previous_id,
+    CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+    CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS JSON) AS head_meta,
+    CAST(NULL AS BLOB) AS head_signature
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
   WHERE base.log_id = ?)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
-  2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key, CAST(NULL AS BIGINT) AS stored_at,
-  0 AS is_newest, name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
-  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
-  head.next_seq AS head_next_seq, head.version AS head_version,
-  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
-  head.previous_id AS head_previous_id, head.created_at AS head_created_at,
-  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
-  head.deleted_at AS head_deleted_at, head.meta AS head_meta, head.signature AS head_signature
-FROM chain LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = ?
-AND name.seq = chain.seq
-AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
-JOIN threads AS head ON head.log_id = name.log_id
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key,
+  CAST(NULL AS BIGINT) AS stored_at, 0 AS is_newest
+FROM chain
 UNION ALL
 SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
   deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
-  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
-  0 AS is_newest, CAST(NULL AS VARCHAR(255)) AS name_checkpoint_id,
-  CAST(NULL AS VARCHAR(255)) AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
-  CAST(NULL AS VARCHAR(255)) AS name_rests_on, CAST(NULL AS VARCHAR(255)) AS name_run_id,
-  CAST(NULL AS JSON) AS name_meta, CAST(NULL AS BIGINT) AS name_occurred_at,
-  CAST(NULL AS BIGINT) AS name_created_at, CAST(NULL AS BLOB) AS name_signature,
-  CAST(NULL AS BLOB) AS head_log_id, CAST(NULL AS VARCHAR(64)) AS head_tenant,
-  CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
-  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
-  CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
-  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS BIGINT) AS head_created_at,
-  CAST(NULL AS BIGINT) AS head_updated_at, CAST(NULL AS BIGINT) AS head_expires_at,
-  CAST(NULL AS BIGINT) AS head_deleted_at, CAST(NULL AS JSON) AS head_meta,
-  CAST(NULL AS BLOB) AS head_signature
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR(255)) AS name_parent_id,
+  CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+  CAST(NULL AS BIGINT) AS name_occurred_at, CAST(NULL AS BIGINT) AS name_created_at,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS BIGINT) AS head_next_seq,
+  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) AS head_head_id, CAST(NULL AS VARCHAR(255)) AS head_previous_id,
+  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS BLOB) AS head_signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
@@ -1887,10 +1958,9 @@ WITH RECURSIVE needed(seq, base_seq) AS (
   WHERE base.log_id = ?)
 SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
   deltas.depth, deltas.codec, deltas.checksum, deltas.payload, deltas.signature,
-  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
-  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
-  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
-  name.signature AS name_signature
+  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
+  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
+  name.created_at AS name_created_at, name.signature AS name_signature
 FROM deltas LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER
@@ -5282,6 +5352,94 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id = ?
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_in_known_head(purpose=checkpoint, based=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + 1), head_id=?, previous_id=threads.head_id, updated_at=?,
+  active_at=?, expires_at=?, signature=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.next_seq = ?
+AND threads.version = ?
+AND threads.last_ordinal = ?
+AND threads.head_id IS ?
+AND threads.previous_id IS ?
+AND threads.created_at = ?
+AND threads.updated_at = ?
+AND threads.expires_at IS ?
+AND threads.meta = ?
+AND threads.signature IS ?
+AND threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND NOT (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = ?
+    AND known.checkpoint_id = ?))
+AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_in_known_head(purpose=checkpoint, based=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + 1), head_id=?, previous_id=threads.head_id, updated_at=?,
+  active_at=?, expires_at=?, signature=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.next_seq = ?
+AND threads.version = ?
+AND threads.last_ordinal = ?
+AND threads.head_id IS ?
+AND threads.previous_id IS ?
+AND threads.created_at = ?
+AND threads.updated_at = ?
+AND threads.expires_at IS ?
+AND threads.meta = ?
+AND threads.signature IS ?
+AND threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND NOT (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = ?
+    AND known.checkpoint_id = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_in_known_head(purpose=entries, based=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), updated_at=?, active_at=?,
+  expires_at=?, signature=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.next_seq = ?
+AND threads.version = ?
+AND threads.last_ordinal = ?
+AND threads.head_id IS ?
+AND threads.previous_id IS ?
+AND threads.created_at = ?
+AND threads.updated_at = ?
+AND threads.expires_at IS ?
+AND threads.meta = ?
+AND threads.signature IS ?
+AND threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
 -- log.heads.allot_locked()

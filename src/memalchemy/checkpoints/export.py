@@ -23,14 +23,13 @@ from memalchemy.codec.places import entry_place
 from memalchemy.codec.values import decode_value, jsonable
 from memalchemy.contracts import ExportedCheckpoint, ExportRecord
 from memalchemy.database import READ, Database, HostConnection
-from memalchemy.database.signed_logs import errors_about
 from memalchemy.errors import Conflict
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log import Log
 from memalchemy.log.entries import MAX_POSITION, read_entries
 from memalchemy.log.listing import all_threads, list_logs_of_thread
 from memalchemy.log.scan import run_query, scan
-from memalchemy.log.signed_reads import check_entry
+from memalchemy.log.signed_reads import check_entries
 
 Record = ExportRecord
 
@@ -108,9 +107,8 @@ async def _entries(
         connection,
     )
     async for rows in pages:
+        check_entries(log, rows, db.signing)
         for row in rows:
-            with errors_about(f"entry {row.seq} of thread {log.thread_id!r}"):
-                check_entry(log, row, db.signing)
             place = entry_place(log.tenant, log.key, row.seq)
             stored = db.keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
             value = decode_payload(stored.payload, stored.checksum, stored.codec)

@@ -36,7 +36,6 @@ from memalchemy.log.signed_reads import (
     check_states,
     check_sums,
     check_write,
-    join_proof,
     name_columns,
     no_proof_columns,
     proof_columns,
@@ -48,6 +47,7 @@ from memalchemy.log.tables import (
     THREADS,
     constants,
     live,
+    name_binds,
     of_log,
     same_log,
     write_key_range,
@@ -83,8 +83,13 @@ def _select_position(which: str) -> Any:
 
 
 def _select_chain(which: str, *also: Any, signed: bool = False) -> Any:
-    """Select the rows that a checkpoint is rebuilt from, each with the columns *also*."""
+    """Select the rows that a checkpoint is rebuilt from, each with the columns *also*.
+
+    If it is *signed* the checkpoint's own row has what proves it, and the head of its log, which
+    has to have the names of the log: a head that has others is not found.
+    """
     link = _link(signed)
+    names = [THREADS.c[name] == bind for name, bind in name_binds().items()] if signed else []
     start = CHECKPOINTS.c.seq == _select_position(which)
     first = (
         select(
@@ -93,22 +98,32 @@ def _select_chain(which: str, *also: Any, signed: bool = False) -> Any:
             CHECKPOINTS.c.raw_size,
             THREADS.c.epoch.label("epoch"),
             *(DELTAS.c[name] for name in link),
+            *(proof_columns() if signed else ()),
         )
         .select_from(CHECKPOINTS)
         .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
         .join(THREADS, same_log(THREADS, CHECKPOINTS))
-        .where(of_log(CHECKPOINTS), start, live())
+        .where(of_log(CHECKPOINTS), start, live(), *names)
         .cte("chain", recursive=True)
     )
     base = DELTAS.alias("base")
     carried = [*(column.name for column in also), "checkpoint_id", "raw_size", "epoch"]
     return first.union_all(
-        select(*(first.c[name] for name in carried), *(base.c[name] for name in link))
+        select(
+            *(first.c[name] for name in carried),
+            *(base.c[name] for name in link),
+            *(no_proof_columns() if signed else ()),
+        )
         .select_from(first)
         # A base is always earlier; a damaged row that says otherwise must not go round for ever.
         .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
         .where(of_log(base))
     )
+
+
+def _is_newest(which: str) -> Any:
+    """Return the column that tells `check_chain` whether the newest checkpoint was asked for."""
+    return literal_column(str(int(which == "newest"))).label("is_newest")
 
 
 # --- A state -------------------------------------------------------------------------------------
@@ -122,15 +137,7 @@ def read_chain(dialect: Dialect, which: str, signed: bool) -> Executable:
     PostgreSQL has planned it as a scan of the whole log.
     """
     chain = _select_chain(which, signed=signed)
-    return _with_proof(chain, which) if signed else select(chain).order_by(chain.c.seq)
-
-
-def _with_proof(chain: Any, which: str) -> Any:
-    """Select a chain, and in its newest row what proves its checkpoint and the head."""
-    joined, name, head = join_proof(chain)
-    is_newest: Any = literal_column(str(int(which == "newest"))).label("is_newest")
-    columns = (*chain.c, is_newest, *proof_columns(name, head))
-    return select(*columns).select_from(joined).order_by(chain.c.seq)
+    return select(chain, *([_is_newest(which)] if signed else ())).order_by(chain.c.seq)
 
 
 def load_chain(
@@ -138,7 +145,7 @@ def load_chain(
 ) -> Program[Tip | None]:
     """Return a checkpoint as stored (the newest, without an id); ``None`` if it does not exist."""
     which = "newest" if checkpoint_id is None else "named"
-    values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
+    values = log.head_binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
     rows = yield read_chain(dialect, which=which, signed=keys.signs), values
     if not rows and keys.signs:
         yield from check_sums(dialect, log, keys)
@@ -208,15 +215,13 @@ def read_snapshot(dialect: Dialect, which: str, signed: bool) -> Executable:
     chain = _select_chain(which, _existing_parent(), signed=signed)
     state_row: Any = literal_column(str(STATE_ROW)).label("overwrites")
     states = select(chain, state_row)
-    proofs: list[Any] = []
+    no_proof: list[Any] = []
+    proof: list[Any] = []
     if signed:
-        is_newest: Any = literal_column(str(int(which == "newest"))).label("is_newest")
-        joined, named, head = join_proof(chain)
         nothing = [cast(null(), DELTAS.c[name].type).label(name) for name in _PROVEN_WRITE]
-        columns = (*chain.c, state_row, *nothing, is_newest, *proof_columns(named, head))
-        states = select(*columns).select_from(joined)
-        proofs = [DELTAS.c[name] for name in _PROVEN_WRITE]
-        proofs += [literal_column("0").label("is_newest"), *no_proof_columns()]
+        states = select(chain, state_row, *nothing, _is_newest(which))
+        no_proof = no_proof_columns()
+        proof = [*(DELTAS.c[name] for name in _PROVEN_WRITE), _is_newest("named")]
     key, text = DELTAS.c.entry_key, String()
     low: Any
     high: Any
@@ -240,8 +245,9 @@ def read_snapshot(dialect: Dialect, which: str, signed: bool) -> Executable:
         DELTAS.c.seq.label("raw_size"),
         DELTAS.c.seq.label("epoch"),
         *(DELTAS.c[name] for name in _link(signed)),
+        *no_proof,
         DELTAS.c.overwrites,
-        *proofs,
+        *proof,
     ).where(of_log(DELTAS), is_write(), key >= low, key < high, DELTAS.c.label == wanted)
     return union_all(states, writes)
 
@@ -264,7 +270,7 @@ def load_snapshot(
 
     Without a *checkpoint_id* the newest by ``position``, or by ``id``.
     """
-    values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
+    values = log.head_binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
     which = {"position": "newest", "id": "highest"}[newest_by]
     if checkpoint_id is not None:
         which = "named"

@@ -26,6 +26,7 @@ from memalchemy.database import (
     READ,
     WRITE,
     WRITE_ROWS,
+    WRITE_SIGNED_STATEMENT,
     WRITE_STATEMENT,
     BatchedRow,
     Database,
@@ -33,6 +34,7 @@ from memalchemy.database import (
     HostConnection,
     off_loop,
 )
+from memalchemy.database.known_heads import KnownHeads
 from memalchemy.database.per_database import shared
 from memalchemy.dialects import Dialect
 from memalchemy.errors import (
@@ -57,7 +59,7 @@ from memalchemy.log import (
     sweep,
     truncate_to_second,
 )
-from memalchemy.log.append import append_write
+from memalchemy.log.append import append_to_known_head, append_write
 from memalchemy.log.copy import read_position
 from memalchemy.log.pending_writes import new_key, remove_expired_log
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
@@ -311,6 +313,24 @@ class Saver:
         connection: HostConnection | None,
         event: Event,
     ) -> Position | None:
+        """Append the draft behind the head that is known, or else after a look at the log."""
+        if connection is not None or not self.db.binds_places:
+            return await self._send_looking(request, draft, words, connection, event)
+        if self.db.dialect.single_writer:
+            position = await self._send_to_known_head(request, draft, words, event)
+            return position or await self._send_looking(request, draft, words, None, event)
+        async with shared(self.db, Turns).of(request.log):
+            position = await self._send_to_known_head(request, draft, words, event)
+            return position or await self._send_looking(request, draft, words, None, event)
+
+    async def _send_looking(
+        self,
+        request: Request,
+        draft: Draft,
+        words: str | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> Position | None:
         plain = (
             connection is None
             and not self._retains_at_once
@@ -321,18 +341,39 @@ class Saver:
         )
         locked = request.rests_on is not None and not self._is_newest(request)
         single = self.db.dialect.single_statement_save and not locked and not self.db.binds_places
-        sending: Callable[[], Awaitable[Position | None]] = partial(
-            self.db.run,
+        return await self.db.run(
             partial(self._append_locked if locked else self._append, request, draft, words),
             WRITE_STATEMENT if single else WRITE,
             connection=connection,
             event=event,
             batch=partial(self._batched, request, draft, words) if plain else None,
         )
-        if connection is None and self.db.binds_places and not self.db.dialect.single_writer:
-            async with shared(self.db, Turns).of(request.log):
-                return await sending()
-        return await sending()
+
+    async def _send_to_known_head(
+        self, request: Request, draft: Draft, words: str | None, event: Event
+    ) -> Position | None:
+        """Save without a look at the log, if it is signed and this process has just written it.
+
+        Returns ``None``, and has changed nothing, if the log has to be looked at: its head is not
+        the one that is known, or the save asks for more than a new checkpoint behind the newest.
+        """
+        known = shared(self.db, KnownHeads).get(request.log.key)
+        if (
+            known is None
+            or not self.db.dialect.upserts
+            or self._retains_at_once
+            or request.parent_id is not None
+            or request.rests_on is not None
+            or request.expected_parent not in (UNSET, known.columns.head_id)
+        ):
+            return None
+        single = self.db.dialect.single_statement_save
+        row = self._row(request, draft, words)
+        return await self.db.run(
+            partial(append_to_known_head, self.db.dialect, row, known),
+            WRITE_SIGNED_STATEMENT if single else WRITE,
+            event=event,
+        )
 
     def _batched(
         self, request: Request, draft: Draft, words: str | None

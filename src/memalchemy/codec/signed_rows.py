@@ -8,17 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from memalchemy.codec.places import Place, row_place
 from memalchemy.codec.signatures import json_field
 
-HEAD = (
-    *("log_id", "tenant", "thread_id", "namespace", "next_seq", "version", "last_ordinal"),
-    *("head_id", "previous_id", "created_at", "updated_at", "expires_at", "deleted_at", "meta"),
-)
-"""The columns of ``threads`` that are signed."""
+
+class SignedHead(NamedTuple):
+    """The columns of ``threads`` that are signed."""
+
+    log_id: UUID
+    tenant: str
+    thread_id: str
+    namespace: str
+    next_seq: int
+    version: int
+    last_ordinal: int
+    head_id: str | None
+    previous_id: str | None
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    deleted_at: datetime | None
+    meta: dict[str, Any]
+
+
+HEAD = SignedHead._fields
 
 CHECKPOINT = (
     *("checkpoint_id", "parent_id", "ordinal", "rests_on", "run_id"),
@@ -48,9 +65,19 @@ VECTOR = ("field", "model", "part", "dimensions")
 """The columns of ``embeddings`` that are signed, beside the item's key and the vector."""
 
 
+_values_of_head = attrgetter(*HEAD)
+_values_of_checkpoint = attrgetter(*CHECKPOINT)
+_values_of_delta = attrgetter(*DELTA)
+
+
 def head_content(row: Any) -> Sequence[Any]:
     """Return what is signed of a row of ``threads``."""
-    return ["head", *[getattr(row, name) for name in HEAD[:-1]], json_field(row.meta)]
+    return head_content_of_values(_values_of_head(row))
+
+
+def head_content_of_values(values: Sequence[Any]) -> Sequence[Any]:
+    """Return what is signed of a head with these *values* of the columns `HEAD`, in their order."""
+    return ("head", *values[:-1], json_field(values[-1]))
 
 
 def checkpoint_content(
@@ -71,6 +98,30 @@ def checkpoint_content(
     place = "checkpoint", log_id, tenant, seq
     lineage = checkpoint_id, parent_id, ordinal, rests_on, run_id
     return (*place, *lineage, json_field(meta), occurred_at, created_at)
+
+
+def checkpoint_content_of_values(
+    tenant: str, log_id: UUID | bytes, seq: int, values: Sequence[Any]
+) -> Sequence[Any]:
+    """Return what is signed of a checkpoint with these *values* of the columns `CHECKPOINT`.
+
+    A key of a log may be given as its bytes, as which it is signed, to sign or check many rows.
+    """
+    *lineage, meta, occurred_at, created_at = values
+    return ("checkpoint", log_id, tenant, seq, *lineage, json_field(meta), occurred_at, created_at)
+
+
+def state_content(row: Any, tenant: str, log_id: UUID | bytes) -> Sequence[Any]:
+    """Return what is signed of a state that was read, as one of the log *log_id*."""
+    place = "state", tenant, log_id, row.seq
+    return (*place, row.base_seq, row.depth, None, None, None, None, row.codec, row.payload)
+
+
+def entry_content(row: Any, tenant: str, log_id: UUID | bytes) -> Sequence[Any]:
+    """Return what is signed of an entry that was read, as one of the log *log_id*."""
+    place = "entry", tenant, log_id, row.seq
+    given = row.entry_key, None, row.occurred_at, row.stored_at, row.codec, row.payload
+    return (*place, None, 0, *given)
 
 
 def delta_content(
@@ -97,7 +148,7 @@ def delta_words(place: Place, radix: int | None, search_text: str | None) -> Seq
 def delta_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
     """Return what is signed of a row of ``deltas`` that was read, as one of the log *log_id*."""
     place = row_place(row.tenant, log_id, row.seq, row.kind, row.label)
-    return delta_content(place, **{name: getattr(row, name) for name in DELTA})
+    return (*place, *_values_of_delta(row))
 
 
 def delta_words_of(row: Any, log_id: UUID) -> Sequence[Any]:
@@ -108,8 +159,7 @@ def delta_words_of(row: Any, log_id: UUID) -> Sequence[Any]:
 
 def checkpoint_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
     """Return what is signed of a row of ``checkpoints``, as one of the log *log_id*."""
-    named = {name: getattr(row, name) for name in CHECKPOINT}
-    return checkpoint_content(row.tenant, log_id, row.seq, **named)
+    return checkpoint_content_of_values(row.tenant, log_id, row.seq, _values_of_checkpoint(row))
 
 
 def parts_of_log_row(
@@ -143,19 +193,9 @@ def item_content(
 
 def item_content_of(row: Any, tenant: str) -> Sequence[Any]:
     """Return what is signed of a row of ``store_items`` that was read, as one of the tenant."""
-    return item_content(
-        tenant,
-        row.namespace,
-        row.key,
-        version=row.version,
-        meta=row.meta,
-        codec=row.codec,
-        value=row.value,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        expires_at=row.expires_at,
-        lifetime=row.lifetime,
-    )
+    place = "item", tenant, row.namespace, row.key, row.version
+    times = row.created_at, row.updated_at, row.expires_at, row.lifetime
+    return (*place, json_field(row.meta), *times, row.codec, row.value)
 
 
 def vector_content(
@@ -182,14 +222,5 @@ def vector_content_of(
     row: Any, tenant: str, vector: bytes, *, version: int | None = None
 ) -> Sequence[Any]:
     """Return what is signed of a row of ``embeddings``, read with the *version* of its item."""
-    return vector_content(
-        tenant,
-        row.namespace,
-        row.key,
-        version=row.version if version is None else version,
-        field=row.field,
-        model=row.model,
-        part=row.part,
-        dimensions=row.dimensions,
-        vector=vector,
-    )
+    place = "vector", tenant, row.namespace, row.key, row.version if version is None else version
+    return (*place, row.field, row.model, row.part, row.dimensions, vector)

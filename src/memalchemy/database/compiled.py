@@ -108,7 +108,8 @@ class CompiledStatement:
     def _read(self, raw: Iterable[Any]) -> list[Any]:
         values = list(raw)
         for at, read in self._readers:
-            values[at] = read(values[at])
+            if values[at] is not None:  # which every type reads as None
+                values[at] = read(values[at])
         return values
 
     def _unreadable(self, fetched: Iterable[Iterable[Any]]) -> UnreadableRows:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from os import PathLike, fspath
 from typing import Any, Literal, TypeVar, overload
+from uuid import UUID
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
@@ -30,6 +31,8 @@ from memalchemy.database.executors.batching import BatchedRow
 from memalchemy.database.executors.host import HostConnection
 from memalchemy.database.intent import READ, Intent
 from memalchemy.database.key_registry import KeyRegistry, refuse_payloads
+from memalchemy.database.known_heads import KnownHead, KnownHeads
+from memalchemy.database.per_database import shared
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.replica import Replica
 from memalchemy.database.sealing import seal_payloads
@@ -506,9 +509,10 @@ class Database:
         decode: Decode[Any, Any] | None,
     ) -> Any:
         """Run a program that writes so that its rows are signed, all in one transaction."""
-        if intent.kind == "statement":
+        if intent.kind == "statement" and not intent.signs_at_once:
             intent = replace(intent, kind="transaction")
-        signed = sign_rows(program, self.dialect, self.signing)
+        heads: dict[UUID, KnownHead] = {}
+        signed = sign_rows(program, self.dialect, self.signing, heads)
         sending = partial(
             self._backend.run,
             signed,
@@ -519,8 +523,13 @@ class Database:
             decode=decode,
         )
         for _ in range(MAX_TRIES if connection is None else 1):
-            with suppress(Overtaken):
-                return await sending()
+            try:
+                result = await sending()
+            except Overtaken:
+                continue
+            if connection is None:
+                shared(self, KnownHeads).put(heads)
+            return result
         raise Conflict(
             "others began the log at the same moment; nothing was written. Try it again."
         )

@@ -26,6 +26,7 @@ class Intent:
             already and have checked the keys themselves.
         brings_signatures: its rows come with the signatures that they had at the same place of
             another database.
+        signs_at_once: its one statement binds the signatures of all that it changes.
         replica_ok: the answer may be a moment old, so a replica may give it. No write may rest on
             it.
         repeatable: running it twice does no harm, so it is repeated even where it is not known
@@ -35,6 +36,7 @@ class Intent:
     kind: Kind
     writes_payloads: bool | Literal["stored"] = False
     brings_signatures: bool = False
+    signs_at_once: bool = False
     replica_ok: bool = False
     repeatable: bool = False
 
@@ -49,6 +51,7 @@ READ_REPLICA = Intent("read", replica_ok=True)
 READ_IN_TRANSACTION = Intent("read_transaction")
 WRITE = Intent("transaction", writes_payloads=True)
 WRITE_STATEMENT = Intent("statement", writes_payloads=True)
+WRITE_SIGNED_STATEMENT = Intent("statement", writes_payloads=True, signs_at_once=True)
 WRITE_ROWS = Intent("transaction")
 """Without payloads: names, positions, removals."""
 WRITE_ROWS_STATEMENT = Intent("statement")

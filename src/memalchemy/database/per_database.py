@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memalchemy import _fork_safe_locks
-from memalchemy.database import Database
+
+if TYPE_CHECKING:
+    from memalchemy.database import Database
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ then, and nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,20 +26,23 @@ from sqlalchemy import (
     update,
 )
 
-from memalchemy.codec.places import entry_place
+from memalchemy.codec.places import Place, entry_place
 from memalchemy.codec.signatures import NO_ROWS, SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
     CHECKPOINT,
     DELTA,
     DELTA_WORDS,
     HEAD,
+    SignedHead,
     checkpoint_content,
     checkpoint_content_of,
     delta_content,
     delta_words,
     head_content,
+    head_content_of_values,
     parts_of_log_row,
 )
+from memalchemy.database.known_heads import KNOWN_HEAD, MOVED_HEAD, SIGNED_FIRST, KnownHead
 from memalchemy.database.sealing import place_of_row
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, about
@@ -112,9 +115,11 @@ class LogSigner:
 
     tables = frozenset({"threads", "checkpoints", "deltas"})
 
-    def __init__(self, dialect: Dialect, keys: SigningKeys) -> None:
+    def __init__(self, dialect: Dialect, keys: SigningKeys, heads: dict[UUID, KnownHead]) -> None:
         self._dialect = dialect
         self._keys = keys
+        self._heads = heads
+        """The heads as the program has left them."""
         self._logs: dict[UUID, _Log] = {}
         self._locked: set[UUID] = set()
         """The logs that the program has locked."""
@@ -124,6 +129,9 @@ class LogSigner:
     def before(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
         """Open the logs that a statement changes, and sign the rows that it binds."""
         if work.does == "lock":
+            return
+        if KNOWN_HEAD in binds:
+            self._sign_behind_known_head(work, binds)  # type: ignore[arg-type]
             return
         if work.erases:
             self._erase_locked()
@@ -143,7 +151,10 @@ class LogSigner:
 
     def after(self, work: Work, binds: Mapping[str, Any], answer: Answer) -> Program[None]:
         """Note what was locked; sign the rows that the statement has changed or copied."""
-        if work.does == "lock" and work.table == "threads":
+        if KNOWN_HEAD in binds:
+            if work.table == "threads" and answer:
+                self._heads[binds["k_log_id"]] = binds[KNOWN_HEAD]
+        elif work.does == "lock" and work.table == "threads":
             self._locked |= {log_key(row.tenant, row.thread_id, row.namespace) for row in answer}
         elif work.does == "copy" and work.table in _TABLES:
             yield from self._sign_copies(work.table, binds)
@@ -171,6 +182,8 @@ class LogSigner:
             if log.sums is not None:
                 signature = self._keys.sign_head(head_content(head), log.sums)
                 yield sign_head(self._dialect), {"k_log_id": log_id, "p_signature": signature}
+                columns = SignedHead._make(head[: len(HEAD)])
+                self._heads[log_id] = KnownHead(columns, log.sums, signature)
 
     # --- Logs ------------------------------------------------------------------------------------
 
@@ -242,7 +255,7 @@ class LogSigner:
 
     def _sign_checkpoint(self, work: Work, binds: MutableMapping[str, Any]) -> Program[None]:
         """Sign a checkpoint that is new, or moves to a new position."""
-        log_id, tenant, own = binds["k_log_id"], binds["k_tenant"], binds["p_checkpoint_id"]
+        log_id, own = binds["k_log_id"], binds["p_checkpoint_id"]
         named = {"k_log_id": log_id, "p_checkpoint_id": own}
         found = yield read_signed_checkpoint(self._dialect), named
         there = found[0] if found else None
@@ -251,19 +264,7 @@ class LogSigner:
                 self._keys.check(there.signature, checkpoint_content_of(there, log_id))
         elif work.does == "update":
             return
-        parent = binds["p_parent_id"]
-        if parent is None:
-            parent = binds["p_previous_id"] if there is None else there.parent_id
-        content = checkpoint_content(
-            tenant,
-            log_id,
-            binds["p_seq"],
-            checkpoint_id=own,
-            parent_id=None if parent == own else parent,
-            ordinal=binds["p_ordinal"] if there is None else there.ordinal,
-            **{name: binds[f"p_{name}"] for name in CHECKPOINT[3:]},
-        )
-        signature = binds["p_signature"] = self._keys.sign(content)
+        signature = binds["p_signature"] = self._keys.sign(_checkpoint_of_binds(binds, there))
         log = self._logs[log_id]
         if there is not None:
             log.signed.pop(("checkpoint", there.seq), None)
@@ -274,19 +275,23 @@ class LogSigner:
         """Sign the state, the pending writes, or the entries that a statement binds."""
         log = self._logs[binds["k_log_id"]]
         if "e_payload" in binds:
-            self._sign_entries(log, binds)
+            self._sign_entries(binds)
+            for seq, signature in zip(binds["e_seq"], binds["e_signature"], strict=True):
+                self._note(log, ("entry", seq), signature)
             return
         place = place_of_row(binds)
+        self._sign_delta(place, binds)
+        self._note(log, (str(place[0]), binds["p_seq"]), binds["p_signature"])
+
+    def _sign_delta(self, place: Place, binds: MutableMapping[str, Any]) -> None:
         columns = {name: binds[f"p_{name}"] for name in _COLUMNS[str(place[0])]}
         words = None if place[0] == "write" else binds["p_search_text"]
         radix = binds["p_radix"] if place[0] == "state" else None
-        signature = self._keys.sign(
+        binds["p_signature"] = self._keys.sign(
             delta_content(place, **columns), delta_words(place, radix, words)
         )
-        binds["p_signature"] = signature
-        self._note(log, (str(place[0]), binds["p_seq"]), signature)
 
-    def _sign_entries(self, log: _Log, binds: MutableMapping[str, Any]) -> None:
+    def _sign_entries(self, binds: MutableMapping[str, Any]) -> None:
         """Sign entries that are sent as arrays."""
         names = ("seq", "entry_key", "occurred_at", "codec", "payload", "search_text")
         signatures = binds["e_signature"] = []
@@ -303,7 +308,51 @@ class LogSigner:
                 payload=payload,
             )
             signatures.append(self._keys.sign(content, delta_words(place, None, words)))
-            self._note(log, ("entry", seq), signatures[-1])
+
+    # --- A checkpoint behind a head that is known ------------------------------------------------
+
+    def _sign_behind_known_head(self, work: Work, binds: MutableMapping[str, Any]) -> None:
+        """Sign the head, and the checkpoint with its state or the entries behind it.
+
+        The statement that moves the head comes first, alone or with all the others in it.
+        """
+        if work.table == "threads":
+            self._sign_moved_head(binds)
+        if work.table == "checkpoints":
+            binds["p_signature"] = binds["p_name_signature"]
+        elif work.table == "deltas" or (work.does == "save" and "p_payload" in binds):
+            if "p_signature" in binds:
+                return  # an entry, which was signed with its head
+            self._sign_delta(place_of_row(binds), binds)
+
+    def _sign_moved_head(self, binds: MutableMapping[str, Any]) -> None:
+        """Sign the head that will be there, and the rows whose sum it tells.
+
+        What *binds* has as the known head is that one then.
+        """
+        known: KnownHead = binds[KNOWN_HEAD]
+        moved: SignedHead = binds[MOVED_HEAD]
+        if SIGNED_FIRST in binds or "e_payload" in binds:
+            sums = self._sign_new_entries(known.sums, binds)
+        else:
+            name = binds["p_name_signature"] = self._keys.sign(_checkpoint_of_binds(binds, None))
+            total = self._keys.replaced(known.sums.checkpoints, name, None)
+            sums = known.sums._replace(checkpoints=total)
+        signature = self._keys.sign_head(head_content_of_values(moved), sums)
+        binds["p_head_signature"] = signature
+        binds[KNOWN_HEAD] = KnownHead(moved, sums, signature)
+
+    def _sign_new_entries(self, sums: Sums, binds: MutableMapping[str, Any]) -> Sums:
+        """Sign entries, sent as arrays or one by one; return the sums with them."""
+        if "e_payload" in binds:
+            self._sign_entries(binds)
+            signatures, last = binds["e_signature"], binds["e_seq"][-1]
+        else:
+            for row in binds[SIGNED_FIRST]:
+                self._sign_delta(place_of_row(row), row)
+            signatures = [row["p_signature"] for row in binds[SIGNED_FIRST]]
+            last = binds[SIGNED_FIRST][-1]["p_seq"]
+        return sums._replace(others=self._keys.sum_of(signatures, sums.others), last_entry=last)
 
     # --- Rows that a statement changes in place, or copies ---------------------------------------
 
@@ -356,6 +405,26 @@ class LogSigner:
 
     def _signature_of(self, table: str, row: Any) -> bytes:
         return self._keys.sign(*parts_of_log_row(table, row, row.log_id))
+
+
+def _checkpoint_of_binds(binds: Mapping[str, Any], there: Any | None) -> Sequence[Any]:
+    """Return what is signed of a checkpoint that a statement binds, in place of the row *there*."""
+    own, parent = binds["p_checkpoint_id"], binds["p_parent_id"]
+    if parent is None:
+        parent = binds["p_previous_id"] if there is None else there.parent_id
+    return checkpoint_content(
+        binds["k_tenant"],
+        binds["k_log_id"],
+        binds["p_seq"],
+        checkpoint_id=own,
+        parent_id=None if parent == own else parent,
+        ordinal=binds["p_ordinal"] if there is None else there.ordinal,
+        rests_on=binds["p_rests_on"],
+        run_id=binds["p_run_id"],
+        meta=binds["p_meta"],
+        occurred_at=binds["p_occurred_at"],
+        created_at=binds["p_created_at"],
+    )
 
 
 def _key_of(table: str, row: Any) -> Key:

@@ -15,11 +15,13 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
+from uuid import UUID
 
 from sqlalchemy import BindParameter, Delete, Executable, Insert, Select, Update
 from sqlalchemy.sql import visitors
 
 from memalchemy.codec.signatures import SigningKeys
+from memalchemy.database.known_heads import KnownHead
 from memalchemy.database.signed_items import ItemSigner
 from memalchemy.database.signed_logs import LogSigner
 from memalchemy.dialects import LOCKS, Dialect
@@ -34,8 +36,10 @@ Binds = Mapping[str, Any]
 class Work:
     """Effect of a statement: the table, and what it does to its rows."""
 
-    does: Literal["lock", "insert", "copy", "update", "delete"]
-    """``copy`` inserts what it selects from the same table."""
+    does: Literal["lock", "insert", "copy", "update", "delete", "save"]
+    """``copy`` inserts what it selects from the same table. ``save`` moves a head that is known and
+    inserts a checkpoint with its state, and binds the signatures of the three.
+    """
     table: str
     binds: frozenset[str]
     """The names of its binds."""
@@ -59,15 +63,21 @@ class Signer(Protocol):
 
 
 def sign_rows(
-    program: Callable[[], Program[T]], dialect: Dialect, keys: SigningKeys
+    program: Callable[[], Program[T]],
+    dialect: Dialect,
+    keys: SigningKeys,
+    heads: dict[UUID, KnownHead],
 ) -> Callable[[], Program[T]]:
     """Return *program* so that each row it writes is signed, and each row it changes was right.
 
-    It then needs a transaction, even if it is a single statement.
+    It then needs a transaction, even if it is a single statement, unless that binds all signatures.
+    *heads* is given the heads of logs as the program has left them, which are so once it has been
+    committed.
     """
 
     def signed() -> Program[T]:
-        signers: list[Signer] = [LogSigner(dialect, keys), ItemSigner(dialect, keys)]
+        heads.clear()  # of a run that was rolled back
+        signers: list[Signer] = [LogSigner(dialect, keys, heads), ItemSigner(dialect, keys)]
         running = program()
         try:
             asked = next(running)
@@ -91,26 +101,31 @@ def sign_rows(
 
 def _send(signers: Sequence[Signer], statement: Executable, given: Parameters) -> Program[Answer]:
     work = work_of(statement)
-    concerned = [] if work is None else [one for one in signers if work.table in one.tables]
-    each: list[Binds] = [given] if isinstance(given, Mapping) else list(given or ({},))
+    if work is None:
+        return (yield statement, given)
+    concerned = [one for one in signers if work.table in one.tables]
+    one_row = type(given) is dict or isinstance(given, Mapping)
+    each: list[Any] = [given] if one_row else list(given or ({},))
     for signer in concerned:
         for binds in each:
-            yield from signer.before(work, binds)  # type: ignore[arg-type]
+            yield from signer.before(work, binds)
     answer = yield statement, given
     for signer in concerned:
         for binds in each:
-            yield from signer.after(work, binds, answer)  # type: ignore[arg-type]
+            yield from signer.after(work, binds, answer)
     return answer
 
 
+_UNKNOWN: Any = object()
 _works: weakref.WeakKeyDictionary[Executable, Work | None] = weakref.WeakKeyDictionary()
 
 
 def work_of(statement: Executable) -> Work | None:
     """Return what a statement does to the rows that are signed; ``None`` for one that reads."""
-    if statement not in _works:
-        _works[statement] = _look_at(statement)
-    return _works[statement]
+    found: Work | None = _works.get(statement, _UNKNOWN)
+    if found is _UNKNOWN:
+        found = _works[statement] = _look_at(statement)
+    return found
 
 
 def _look_at(statement: Any) -> Work | None:
@@ -118,6 +133,8 @@ def _look_at(statement: Any) -> Work | None:
     binds = frozenset(str(part.key) for part in parts if isinstance(part, BindParameter))
     if isinstance(statement, Select):
         writes = any(isinstance(part, Insert | Update | Delete) for part in parts)
+        if writes and "p_head_signature" in binds:
+            return Work("save", "threads", binds)
         assert not writes, "a statement that writes to several tables cannot be signed"
         if not statement.get_execution_options().get(LOCKS):
             return None

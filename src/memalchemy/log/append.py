@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.contracts import UNSET, Unset
+from memalchemy.database.known_heads import KNOWN_HEAD, SIGNED_FIRST, KnownHead
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
@@ -42,8 +43,11 @@ from memalchemy.log.heads import (
     ALLOTTED_COLUMNS,
     Allotted,
     allot,
+    allot_in_known_head,
     allot_locked,
     allot_positions,
+    known_head_binds,
+    move_known_head,
     moved_values,
     new_head_values,
     revived_values,
@@ -231,10 +235,31 @@ def save_checkpoint(
         head = update_head("checkpoint", condition, based=mode == "unchanged", parent=parent).cte(
             "head"
         )
+    return _insert_behind(dialect, head, retain=retain)
+
+
+@statement(based=(True, False))
+def save_to_known_head(dialect: Dialect, based: bool) -> Executable | None:
+    """Save a new checkpoint, signed, in one statement, if the head of its log is the known one."""
+    if not dialect.single_statement_save:
+        return None
+    return _insert_behind(
+        dialect, move_known_head("checkpoint", based=based).cte("head"), signed=True
+    )
+
+
+def _insert_behind(
+    dialect: Dialect, head: CTE, *, retain: bool = False, signed: bool = False
+) -> Select[Any]:
+    """Insert a state and its checkpoint at the position that *head* has allotted."""
     seq = head.c.next_seq - literal_column("1")
     rows = _row_values("state") | {"seq": seq}
     named = _checkpoint_values(head.c.previous_id)
     named |= {"seq": seq, "ordinal": head.c.last_ordinal}
+    if signed:
+        type_ = CHECKPOINTS.c.signature.type
+        rows |= signature_bind(DELTAS)
+        named["signature"] = bindparam("p_name_signature", type_=type_)
     delta = (
         insert(DELTAS)
         .from_select(list(rows), dialect.text.limit_pending(_select(rows, head)))
@@ -313,6 +338,27 @@ def append_checkpoint(
     if retain:
         yield delete_beyond_retention(dialect), placed
     return position
+
+
+def append_to_known_head(
+    dialect: Dialect, values: Mapping[str, Any], known: KnownHead
+) -> Program[Position | None]:
+    """Save a new checkpoint in a signed log whose head is *known*.
+
+    Returns ``None``, and changes nothing, if the head is another one, the checkpoint exists, or the
+    base of its state is not the one that was read.
+    """
+    based = values["p_base_seq"] is not None
+    # The same binds for each statement: the signer puts all signatures there before the first.
+    placed = known_head_binds(known, values)
+    if dialect.single_statement_save:
+        found = yield save_to_known_head(dialect, based=based), placed
+    else:
+        found = yield allot_in_known_head(dialect, purpose="checkpoint", based=based), placed
+        if found:
+            yield insert_row(dialect, of="state"), placed
+            yield upsert_checkpoint(dialect), placed
+    return _position(Allotted._make(found[0]), placed["p_checksum"]) if found else None
 
 
 # --- Checkpoints of many logs --------------------------------------------------------------------
@@ -538,13 +584,26 @@ def allot_and_insert_entries(dialect: Dialect, condition: str) -> Executable | N
         if condition == "version"
         else upsert_head(dialect, "entries", condition)
     )
-    head = changed.cte("head")
+    return _insert_entries_behind(dialect, changed.cte("head"), _OWN_COLUMNS)
+
+
+@statement()
+def append_entries_to_known_head(dialect: Dialect) -> Executable | None:
+    """Append entries, signed, in one statement, if the head of their log is the known one."""
+    if not (dialect.single_statement_save and dialect.groups_saves):
+        return None
+    head = move_known_head("entries").cte("head")
+    return _insert_entries_behind(dialect, head, (*_OWN_COLUMNS, "signature"))
+
+
+def _insert_entries_behind(dialect: Dialect, head: CTE, own: Sequence[str]) -> Select[Any]:
+    """Insert entries, sent as arrays of the columns *own*, where *head* has allotted positions."""
     rows = dialect.statements.rows_from_arrays(
-        "e", {"back": THREADS.c.next_seq.type} | _entry_types(_OWN_COLUMNS)
+        "e", {"back": THREADS.c.next_seq.type} | _entry_types(own)
     )
     values = (
         _shared_values()
-        | {name: rows.c[name] for name in _OWN_COLUMNS}
+        | {name: rows.c[name] for name in own}
         | {"seq": head.c.next_seq - rows.c.back}
     )
     source = _select(values, rows.join(head, literal_column("true")))
@@ -594,6 +653,32 @@ def append_entries(
     query = allot_and_insert_entries(dialect, condition=_condition(expected))
     answer = yield query, given | _arrays(placed, ("back", *_OWN_COLUMNS))
     return Allotted._make(answer[0]) if answer else None
+
+
+def append_signed_entries(
+    dialect: Dialect,
+    values: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    known: KnownHead,
+) -> Program[list[int] | None]:
+    """Append entries without keys to a signed log whose head is *known*; return their positions.
+
+    Returns ``None``, and changes nothing, if the head is another one.
+    """
+    count, first = len(rows), known.columns.next_seq
+    placed = known_head_binds(known, {**values, "p_count": count}, "entries")
+    own = [{**row, "p_seq": first + at, "p_back": count - at} for at, row in enumerate(rows)]
+    if dialect.single_statement_save:
+        arrays = _arrays(own, ("back", "seq", *_OWN_COLUMNS))
+        found = yield append_entries_to_known_head(dialect), placed | arrays
+    else:
+        whole = [{**values, **row, KNOWN_HEAD: known} for row in own]
+        placed[SIGNED_FIRST] = whole
+        move = allot_in_known_head(dialect, purpose="entries", based=False)
+        found = yield move, placed
+        if found:
+            yield insert_row(dialect, of="entry"), whole[0] if count == 1 else whole
+    return list(range(first, first + count)) if found else None
 
 
 def _arrays(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, Any]:

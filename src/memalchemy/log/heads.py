@@ -25,6 +25,8 @@ from sqlalchemy import (
     update,
 )
 
+from memalchemy.codec.signed_rows import HEAD, SignedHead
+from memalchemy.database.known_heads import KNOWN_HEAD, MOVED_HEAD, KnownHead
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, UniqueViolation
 from memalchemy.log.tables import (
@@ -154,16 +156,20 @@ def _head_binds() -> dict[str, ColumnElement[Any]]:
     return {name: bindparam(f"p_{name}", type_=type_) for name, type_ in types.items()}
 
 
+def _has_checkpoint() -> ColumnElement[bool]:
+    """Return the condition that the log has the checkpoint ``p_checkpoint_id``."""
+    known = CHECKPOINTS.alias("known")
+    same = known.c.checkpoint_id == bindparam("p_checkpoint_id", type_=known.c.checkpoint_id.type)
+    return select(literal_column("1")).where(of_log(known), same).exists()
+
+
 def count_if_new() -> ColumnElement[int]:
     """Return 1 if the checkpoint ``p_checkpoint_id`` is new in its log, 0 if it is replaced.
 
     On PostgreSQL the look at its id is as old as the statement, not as the lock: of two saves that
     race with the same new id both are counted, and no checkpoint has the lower number.
     """
-    known = CHECKPOINTS.alias("known")
-    same = known.c.checkpoint_id == bindparam("p_checkpoint_id", type_=known.c.checkpoint_id.type)
-    there = select(literal_column("1")).where(of_log(known), same).exists()
-    return case((there, literal_column("0")), else_=literal_column("1"))
+    return case((_has_checkpoint(), literal_column("0")), else_=literal_column("1"))
 
 
 def moved_values(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
@@ -303,6 +309,77 @@ def allot(
     if condition in ("version", "alive"):
         return None
     return update_head(purpose, condition, based=based, parent=parent)  # type: ignore[no-any-return]
+
+
+# --- A signed head that is known -----------------------------------------------------------------
+
+_COMPARED = tuple(
+    THREADS.c[name] for name in (*HEAD, "signature") if name not in ("log_id", "deleted_at")
+)
+"""The columns of a live head by which it is compared with a known one: all that are signed."""
+
+
+def move_known_head(purpose: str, *, based: bool = False) -> Any:
+    """Return the UPDATE that allots positions for a checkpoint or entries, and signs the head.
+
+    It returns no row unless the live head is, in all columns that are signed, the one that
+    `known_head_binds` binds, and the checkpoint is new. *based* is that of `update_head`.
+    """
+    binds = ((column, bindparam(f"h_{column.key}", type_=column.type)) for column in _COMPARED)
+    conditions = [
+        column.is_not_distinct_from(bind) if column.nullable else column == bind
+        for column, bind in binds
+    ]
+    conditions += [of_log(THREADS), live()]
+    if purpose == "checkpoint":
+        conditions.append(~_has_checkpoint())
+    if based:
+        conditions += [THREADS.c.epoch == bindparam("p_epoch"), has_base()]
+    values = moved_values(purpose, _head_binds(), literal_column("1"))
+    values["signature"] = bindparam("p_head_signature", type_=THREADS.c.signature.type)
+    return update(THREADS).where(*conditions).values(values).returning(*ALLOTTED_COLUMNS)
+
+
+_KNOWN_BINDS = tuple(f"h_{name}" for name in HEAD)
+
+
+def known_head_binds(
+    known: KnownHead, values: Mapping[str, Any], purpose: str = "checkpoint"
+) -> dict[str, Any]:
+    """Return the binds of a write that moves a *known* head, and what its signer has to know."""
+    head, names = known.columns, purpose == "checkpoint"
+    placed = dict(values)
+    placed.update(zip(_KNOWN_BINDS, head, strict=True))
+    placed["h_signature"] = known.signature
+    placed["p_seq"] = head.next_seq
+    placed["p_previous_id"] = head.head_id
+    placed["p_ordinal"] = head.last_ordinal + 1
+    placed[KNOWN_HEAD] = known
+    placed[MOVED_HEAD] = SignedHead(  # as `moved_values` says
+        log_id=head.log_id,
+        tenant=head.tenant,
+        thread_id=head.thread_id,
+        namespace=head.namespace,
+        next_seq=head.next_seq + values["p_count"],
+        version=head.version + 1,
+        last_ordinal=head.last_ordinal + names,
+        head_id=values["p_checkpoint_id"] if names else head.head_id,
+        previous_id=head.head_id if names else head.previous_id,
+        created_at=head.created_at,
+        updated_at=values["p_now"],
+        expires_at=values["p_expires_at"],
+        deleted_at=None,
+        meta=head.meta,
+    )
+    return placed
+
+
+@statement(purpose=("checkpoint", "entries"), based=(True, False))
+def allot_in_known_head(dialect: Dialect, purpose: str, based: bool) -> Executable | None:
+    """Allot positions in a signed log whose head is known, and sign the head."""
+    if dialect.single_statement_save or not dialect.upserts or (based and purpose == "entries"):
+        return None
+    return move_known_head(purpose, based=based)  # type: ignore[no-any-return]
 
 
 @statement()

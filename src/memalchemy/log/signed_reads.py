@@ -7,19 +7,22 @@ is not there cannot prove itself: `check_sums` holds all rows of its log to the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import and_, cast, null
+from sqlalchemy import cast, null
 
-from memalchemy.codec.places import Place, entry_place, state_place, write_place
+from memalchemy.codec.places import Place, write_place
 from memalchemy.codec.signatures import SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
     CHECKPOINT,
     HEAD,
-    checkpoint_content,
-    delta_content,
+    checkpoint_content_of_values,
     delta_words,
+    entry_content,
     head_content,
+    head_content_of_values,
+    state_content,
 )
 from memalchemy.database.signed_logs import (
     errors_about,
@@ -29,12 +32,15 @@ from memalchemy.database.signed_logs import (
     sum_up,
 )
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt
-from memalchemy.log.tables import CHECKPOINTS, THREADS, Log, of_log
+from memalchemy.errors import Corrupt, KeyMissing, about
+from memalchemy.log.tables import CHECKPOINTS, NAMES, THREADS, Log
 from memalchemy.statements import Program
 
-_NAMED = (*CHECKPOINT, "signature")
-_OF_HEAD = (*HEAD, "signature")
+_NAMED = (*CHECKPOINT[1:], "signature")
+"""The columns of a checkpoint that prove it, beside the ``checkpoint_id`` that each query has."""
+_KNOWN_OF_HEAD = ("log_id", *NAMES, "deleted_at")
+"""The columns of a head that a query requires to have one value, so that it need not return it."""
+_OF_HEAD = tuple(name for name in (*HEAD, "signature") if name not in _KNOWN_OF_HEAD)
 MAX_TRIES = 20
 """The number of times that a log is read which others write meanwhile."""
 
@@ -42,12 +48,10 @@ MAX_TRIES = 20
 # --- States --------------------------------------------------------------------------------------
 
 
-def proof_columns(name: Any, head: Any) -> list[Any]:
+def proof_columns() -> list[Any]:
     """Return the columns that prove a checkpoint and the head of its log."""
-    return [
-        *name_columns(name),
-        *(head.c[column].label(f"head_{column}") for column in _OF_HEAD),
-    ]
+    heads = (THREADS.c[one].label(f"head_{one}") for one in _OF_HEAD)
+    return [*name_columns(CHECKPOINTS), *heads]
 
 
 def name_columns(name: Any) -> list[Any]:
@@ -56,31 +60,20 @@ def name_columns(name: Any) -> list[Any]:
 
 
 def no_proof_columns() -> list[Any]:
-    """Return as many columns, all of them NULL."""
-    return [
-        *(cast(null(), CHECKPOINTS.c[one].type).label(f"name_{one}") for one in _NAMED),
-        *(cast(null(), THREADS.c[one].type).label(f"head_{one}") for one in _OF_HEAD),
-    ]
+    """Return as many columns as `proof_columns`, of the same names, all of them NULL."""
+    return [cast(null(), column.type).label(column.name) for column in proof_columns()]
 
 
-def join_proof(chain: Any) -> tuple[Any, Any, Any]:
-    """Join the newest row of a chain to its checkpoint and head; return the join, and these two."""
-    name, head = CHECKPOINTS.alias("name"), THREADS.alias("head")
-    is_named = and_(
-        of_log(name), name.c.seq == chain.c.seq, name.c.checkpoint_id == chain.c.checkpoint_id
-    )
-    joined = chain.outerjoin(name, is_named).outerjoin(head, head.c.log_id == name.c.log_id)
-    return joined, name, head
+_head_of = attrgetter(*(f"head_{name}" for name in _OF_HEAD[:-1]))
+_name_of = attrgetter("checkpoint_id", *(f"name_{name}" for name in _NAMED[:-1]))
+_values_of_info = attrgetter(*CHECKPOINT)
 
 
-class _Columns:
-    """The columns of a row whose names begin with a prefix, as a row."""
-
-    def __init__(self, row: Any, prefix: str) -> None:
-        self._row, self._prefix = row, prefix
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._row, self._prefix + name)
+def _check_live_head(log: Log, row: Any, keys: SigningKeys) -> None:
+    """Hold the head of a log that is not deleted, read beside a state, to its signature."""
+    *columns, meta = _head_of(row)
+    content = head_content_of_values((log.key, *log, *columns, None, meta))
+    keys.check_head_alone(row.head_signature, content)
 
 
 def check_chain(log: Log, rows: Sequence[Any] | None, keys: SigningKeys) -> None:
@@ -95,45 +88,29 @@ def check_chain(log: Log, rows: Sequence[Any] | None, keys: SigningKeys) -> None
     if not keys.signs:
         return
     assert rows is not None, "a state was read without what proves it"
+    tenant, log_id = log.tenant, log.key.bytes
     for row in rows:
-        _check_state(log, row, keys)
+        keys.check(row.signature, state_content(row, tenant, log_id))
     newest = rows[-1]
-    content = checkpoint_content(log.tenant, log.key, newest.seq, **_named(newest))
-    keys.check(newest.name_signature, content)
-    head: Any = _Columns(newest, "head_")
-    keys.check_head(newest.head_signature, head_content(head))
-    if Log(newest.head_tenant, newest.head_thread_id, newest.head_namespace) != log:
-        raise Corrupt("the head is that of another log")
+    named = checkpoint_content_of_values(tenant, log_id, newest.seq, _name_of(newest))
+    keys.check(newest.name_signature, named)
+    _check_live_head(log, newest, keys)
     if newest.is_newest and newest.head_head_id != newest.checkpoint_id:
         raise Corrupt(
             f"checkpoint {newest.head_head_id!r} was saved last, and it is not there any more"
         )
 
 
-def _named(row: Any) -> dict[str, Any]:
-    return {name: getattr(row, f"name_{name}") for name in CHECKPOINT}
-
-
-def _check_state(log: Log, row: Any, keys: SigningKeys) -> None:
-    content = delta_content(
-        state_place(log.tenant, log.key, row.seq),
-        base_seq=row.base_seq,
-        depth=row.depth,
-        codec=row.codec,
-        payload=row.payload,
-    )
-    keys.check(row.signature, content)
-
-
 def check_states(log: Log, rows: Iterable[Any], keys: SigningKeys) -> None:
     """Hold rows of states, and the checkpoints that some of them have, to their signatures."""
     if not keys.signs:
         return
+    tenant, log_id = log.tenant, log.key.bytes
     for row in rows:
-        _check_state(log, row, keys)
+        keys.check(row.signature, state_content(row, tenant, log_id))
         if row.checkpoint_id is not None:
-            content = checkpoint_content(log.tenant, log.key, row.seq, **_named(row))
-            keys.check(row.name_signature, content)
+            named = checkpoint_content_of_values(tenant, log_id, row.seq, _name_of(row))
+            keys.check(row.name_signature, named)
 
 
 # --- Other rows ----------------------------------------------------------------------------------
@@ -143,27 +120,31 @@ def check_write(log: Log, checkpoint_id: str, row: Any, keys: SigningKeys) -> No
     """Hold a row of pending writes to its signature."""
     if keys.signs:
         place: Place = write_place(log.tenant, log.key, row.seq, checkpoint_id)
-        names = ("entry_key", "overwrites", "stored_at", "codec", "payload")
-        keys.check(
-            row.signature, delta_content(place, **{name: getattr(row, name) for name in names})
-        )
+        given = row.entry_key, row.overwrites, None, row.stored_at, row.codec, row.payload
+        keys.check(row.signature, (*place, None, 0, *given))
 
 
-def check_entry(log: Log, row: Any, keys: SigningKeys) -> None:
-    """Hold an entry to its signature."""
-    if keys.signs:
-        place: Place = entry_place(log.tenant, log.key, row.seq)
-        names = ("entry_key", "occurred_at", "stored_at", "codec", "payload")
-        keys.check(
-            row.signature, delta_content(place, **{name: getattr(row, name) for name in names})
-        )
+def check_entries(log: Log, rows: Iterable[Any], keys: SigningKeys) -> None:
+    """Hold entries to their signatures.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `SigningKeys.check`; the message says which entry.
+    """
+    if not keys.signs:
+        return
+    tenant, log_id = log.tenant, log.key.bytes
+    for row in rows:
+        try:
+            keys.check(row.signature, entry_content(row, tenant, log_id))
+        except (Corrupt, KeyMissing) as error:
+            raise about(error, f"entry {row.seq} of thread {log.thread_id!r}") from error
 
 
 def check_info(log: Log, row: Any, keys: SigningKeys) -> None:
     """Hold a row of a listing of checkpoints to its signature."""
     if keys.signs:
-        named = {name: getattr(row, name) for name in CHECKPOINT}
-        keys.check(row.signature, checkpoint_content(log.tenant, log.key, row.seq, **named))
+        named = _values_of_info(row)
+        keys.check(row.signature, checkpoint_content_of_values(log.tenant, log.key, row.seq, named))
 
 
 def check_hit_words(place: Place, signature: bytes | None, row: Any, keys: SigningKeys) -> None:

@@ -23,7 +23,7 @@ from memalchemy.database.signed_logs import errors_about
 from memalchemy.errors import Corrupt, MemalchemyError, about
 from memalchemy.keys import check_entry_key, check_list
 from memalchemy.log import Log
-from memalchemy.log.signed_reads import check_entry, check_hit_words
+from memalchemy.log.signed_reads import check_entries, check_hit_words
 
 Row = dict[str, Any]
 
@@ -76,7 +76,7 @@ def to_entries(log: Log, keyring: Keyring, rows: Sequence[Any]) -> list[Entry]:
     Raises:
         Corrupt, KeyMissing, NotEncrypted: as `decode_values`.
     """
-    check_entries(log, keyring, rows)
+    check_entries(log, rows, keyring.signing)
     found = decode_values(
         log,
         keyring,
@@ -93,7 +93,7 @@ def to_entries(log: Log, keyring: Keyring, rows: Sequence[Any]) -> list[Entry]:
 
 def to_hit(log: Log, row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> EntryHit:
     """Return a row that a search found as a hit."""
-    check_entries(log, keyring, [row])
+    check_entries(log, [row], keyring.signing)
     with errors_about(f"the words of entry {row.seq} of thread {log.thread_id!r}"):
         place = entry_place(log.tenant, log.key, row.seq)
         check_hit_words(place, row.signature, row, keyring.signing)
@@ -107,18 +107,6 @@ def to_hit(log: Log, row: Any, score: float, terms: list[list[str]], keyring: Ke
         score,
         snippet(row.search_text, terms),
     )
-
-
-def check_entries(log: Log, keyring: Keyring, rows: Iterable[Any]) -> None:
-    """Hold entries to their signatures, in a database that has signing keys.
-
-    Raises:
-        Corrupt, KeyMissing: one is not what was signed; the message names thread and position.
-    """
-    if keyring.signing.signs:
-        for row in rows:
-            with errors_about(f"entry {row.seq} of thread {log.thread_id!r}"):
-                check_entry(log, row, keyring.signing)
 
 
 def decode_values(

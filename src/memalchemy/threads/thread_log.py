@@ -36,6 +36,7 @@ from memalchemy.database import (
     READ,
     WRITE,
     WRITE_ROWS,
+    WRITE_SIGNED_STATEMENT,
     WRITE_STATEMENT,
     Database,
     Decode,
@@ -43,6 +44,8 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
+from memalchemy.database.known_heads import KnownHeads
+from memalchemy.database.per_database import shared
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import DatabaseUnreachable, InvalidArgument, NotFound, UniqueViolation
 from memalchemy.events import Event, operation
@@ -67,7 +70,7 @@ from memalchemy.log import (
     truncate_to_second,
 )
 from memalchemy.log.entries import clear_entries
-from memalchemy.log.signed_reads import check_all_entries, check_newest_entry
+from memalchemy.log.signed_reads import check_all_entries, check_entries, check_newest_entry
 from memalchemy.search.text import ScoredRow, find_entries, search_scope
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
@@ -701,7 +704,7 @@ class ThreadLog:
         found: Sequence[Any],
     ) -> Made:
         log = self._log(thread_id)
-        entry_rows.check_entries(log, self.db.keyring, found)
+        check_entries(log, found, self.db.signing)
         columns = list(zip(*found, strict=True)) or [()] * (_PAYLOAD + 1)
         _, _, seqs, codecs, checksums, payloads = columns[: _PAYLOAD + 1]
         decoded = entry_rows.decode_values(log, self.db.keyring, seqs, codecs, checksums, payloads)
@@ -741,6 +744,12 @@ class ThreadLog:
         with operation(name, **self._about(thread_id)) as event:
             event.payload_bytes = sum(len(row["p_payload"]) for row in rows)
             event.details["entries"] = len(rows)
+            if connection is None and after is None and not any(checked) and rows:
+                positions = await self._append_to_known_head(
+                    self._log(thread_id), values, rows, expected, event
+                )
+                if positions is not None:
+                    return positions
             # An append may be sent again if each entry has a key, and nothing would refuse it.
             keyed = None not in checked and after is None and expected is UNSET and not new_keys
             again = keyed and connection is None
@@ -776,6 +785,35 @@ class ThreadLog:
             return await self._run_with_retries(
                 program, connection, event, tries=TRIES if again else 1
             )
+
+    async def _append_to_known_head(
+        self,
+        log: Log,
+        values: Mapping[str, Any],
+        rows: Sequence[Mapping[str, Any]],
+        expected: int | Unset,
+        event: Event,
+    ) -> list[int] | None:
+        """Append without a look at the log, if it is signed and this process has just written it.
+
+        Returns ``None``, and has changed nothing, if the log has to be looked at.
+        """
+        d, keyring = self.db.dialect, self.db.keyring
+        known = shared(self.db, KnownHeads).get(log.key) if keyring.signing.signs else None
+        if (
+            known is None
+            or not d.upserts
+            or expected not in (UNSET, known.columns.version)
+            # The head tells the sum of what is stored, which is encrypted after it where the
+            # entries are statements of their own.
+            or (keyring.encrypts and not d.single_statement_save)
+        ):
+            return None
+        return await self.db.run(
+            lambda: append.append_signed_entries(d, values, rows, known),
+            WRITE_SIGNED_STATEMENT if d.single_statement_save else WRITE,
+            event=event,
+        )
 
     async def _run_with_retries(
         self,

@@ -2,7 +2,8 @@
 
     python -m workers.crowd URL TENANT '[["save", {"worker": "a", "threads": ["t"], "saves": 50}]]'
 
-Each process writes a line for everything that the database acknowledged to it.
+Each process writes a line for everything that the database acknowledged to it. It signs what it
+saves with the key in ``CROWD_SIGNING_KEY``, if there is one.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ ROLES: dict[str, Callable[..., Awaitable[None]]] = {
 
 
 async def play(url: str, tenant: str, gate: int, role: str, arguments: dict[str, Any]) -> None:
-    async with Database(url, tenant=tenant) as db:
+    key = os.environ.get("CROWD_SIGNING_KEY")
+    async with Database(url, tenant=tenant, signing_keys=key) as db:
         await asyncio.to_thread(os.read, gate, 1)  # ends when the parent closes its end
         await ROLES[role](Checkpointer(db), **arguments)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from ormsgpack import (
@@ -31,6 +31,9 @@ from ormsgpack import (
 
 from memalchemy.codec.keys import read_secret
 from memalchemy.errors import Corrupt, KeyMissing, NotSigned
+
+if TYPE_CHECKING:
+    from memalchemy.codec.anchors import AnchorCheck
 
 _VERSION = b"\x01"
 _ID, _HASH, _NONCE = 4, 16, 8
@@ -63,7 +66,7 @@ NO_ROWS = Sums(0, 0, 0)
 class _Key:
     """Signing key, with the keys that are derived from it for each use."""
 
-    __slots__ = ("element", "id", "mask", "row")
+    __slots__ = ("anchor", "element", "id", "identity", "mask", "row")
 
     def __init__(self, given: object) -> None:
         secret = read_secret(given)
@@ -74,6 +77,7 @@ class _Key:
         # The secret may be an encryption key as well: those are derived in another way.
         self.id, self.row = derive(b"id", _ID), derive(b"row")
         self.element, self.mask = derive(b"element"), derive(b"mask")
+        self.anchor, self.identity = derive(b"anchor"), derive(b"identity")
 
 
 class SigningKeys:
@@ -102,6 +106,8 @@ class SigningKeys:
         self._keys = {key.id: key for key in map(_Key, given or ())}
         self._first = next(iter(self._keys.values()), None)
         self.allow_unsigned = allow_unsigned
+        self.anchor: AnchorCheck | None = None
+        """The anchor that heads and items are held to when they are read."""
 
     def __repr__(self) -> str:
         return f"SigningKeys({len(self._keys)} keys)" if self._keys else "SigningKeys()"
@@ -263,6 +269,30 @@ class SigningKeys:
         last, masked = int.from_bytes(rest[:_POSITION]), rest[_POSITION:]
         opened = _mask(key, nonce, content[:2], _to_sums(masked))
         return _to_sums(opened)._replace(last_entry=last)
+
+    # --- Anchors ---------------------------------------------------------------------------------
+
+    def anchor_code(self, key_id: str, content: bytes) -> bytes:
+        """Return the code of 32 bytes that authenticates the *content* of an anchor.
+
+        Raises:
+            KeyMissing: the key is not here.
+        """
+        return blake2b(content, digest_size=2 * _HASH, key=self._named(key_id).anchor).digest()
+
+    def identity_code(self, key_id: str, identity: Sequence[Any]) -> bytes:
+        """Return the code of 16 bytes by which an anchor names something, and tells no name.
+
+        Raises:
+            KeyMissing: the key is not here.
+        """
+        return _hash(self._named(key_id).identity, identity)
+
+    def _named(self, key_id: str) -> _Key:
+        key = self._keys.get(bytes.fromhex(key_id))
+        if key is None:
+            raise _missing(key_id, len(self._keys))
+        return key
 
 
 UNSIGNED = SigningKeys()

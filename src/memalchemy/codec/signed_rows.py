@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from memalchemy.codec.places import Place, row_place
-from memalchemy.codec.signatures import json_field
+from memalchemy.codec.signatures import SigningKeys, Sums, json_field
 
 HEAD = (
     *("log_id", "tenant", "thread_id", "namespace", "next_seq", "version", "last_ordinal"),
@@ -51,6 +51,20 @@ VECTOR = ("field", "model", "part", "dimensions")
 def head_content(row: Any) -> Sequence[Any]:
     """Return what is signed of a row of ``threads``."""
     return ["head", *[getattr(row, name) for name in HEAD[:-1]], json_field(row.meta)]
+
+
+def check_head(row: Any, keys: SigningKeys) -> Sums | None:
+    """Hold a row of ``threads`` to its signature, and to the anchor if *keys* have one.
+
+    Returns the sums of its log; ``None`` if it is not signed, which is allowed.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `SigningKeys.check` and `AnchorCheck.check_log`.
+    """
+    sums = keys.check_head(row.signature, head_content(row))
+    if sums is not None and keys.anchor is not None:
+        keys.anchor.check_log(row)
+    return sums
 
 
 def checkpoint_content(
@@ -156,6 +170,17 @@ def item_content_of(row: Any, tenant: str) -> Sequence[Any]:
         expires_at=row.expires_at,
         lifetime=row.lifetime,
     )
+
+
+def check_item(row: Any, tenant: str, keys: SigningKeys) -> None:
+    """Hold a row of ``store_items`` to its signature, and to the anchor if *keys* have one.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `SigningKeys.check` and `AnchorCheck.check_item`.
+    """
+    keys.check(row.signature, item_content_of(row, tenant))
+    if row.signature is not None and keys.anchor is not None:
+        keys.anchor.check_item(tenant, row)
 
 
 def vector_content(

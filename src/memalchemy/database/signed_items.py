@@ -25,6 +25,7 @@ from memalchemy.codec.signed_rows import (
     ITEM,
     ITEM_WORDS,
     VECTOR,
+    check_item,
     item_content,
     item_content_of,
     vector_content,
@@ -144,7 +145,7 @@ class ItemSigner:
         row = yield from self._read_item(binds)
         if row is not None:
             with errors_about(f"the item {row.key!r} in {row.namespace}"):
-                self._keys.check(row.signature, item_content_of(row, row.tenant))
+                check_item(row, row.tenant, self._keys)
                 self._keys.check_words(row.signature, [getattr(row, name) for name in ITEM_WORDS])
 
     def _sign_changed(self, binds: Mapping[str, Any]) -> Program[None]:

@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from memalchemy.codec.anchors import log_identity
 from memalchemy.codec.places import entry_place
 from memalchemy.codec.signatures import NO_ROWS, SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
@@ -33,6 +34,7 @@ from memalchemy.codec.signed_rows import (
     DELTA,
     DELTA_WORDS,
     HEAD,
+    check_head,
     checkpoint_content,
     checkpoint_content_of,
     delta_content,
@@ -40,6 +42,7 @@ from memalchemy.codec.signed_rows import (
     head_content,
     parts_of_log_row,
 )
+from memalchemy.database.removals import hold_missing
 from memalchemy.database.sealing import place_of_row
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, about
@@ -112,9 +115,10 @@ class LogSigner:
 
     tables = frozenset({"threads", "checkpoints", "deltas"})
 
-    def __init__(self, dialect: Dialect, keys: SigningKeys) -> None:
+    def __init__(self, dialect: Dialect, keys: SigningKeys, tenant: str) -> None:
         self._dialect = dialect
         self._keys = keys
+        self._tenant = tenant
         self._logs: dict[UUID, _Log] = {}
         self._locked: set[UUID] = set()
         """The logs that the program has locked."""
@@ -192,11 +196,13 @@ class LogSigner:
             return
         rows = yield read_signed_head(self._dialect, locks=True), {"k_log_id": log_id}
         if not rows:
+            identity = log_identity(self._tenant, log_id)
+            yield from hold_missing(self._dialect, self._tenant, identity, self._keys)
             self._logs[log_id] = _Log(None, NO_ROWS, NO_ROWS)
             return
         head = rows[0]
         with errors_about(f"thread {head.thread_id!r}"):
-            sums = self._keys.check_head(head.signature, head_content(head))
+            sums = check_head(head, self._keys)
         self._logs[log_id] = _Log(head, sums, sums)
 
     def _read_known(self, log_id: UUID, log: _Log) -> Program[None]:

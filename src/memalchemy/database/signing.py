@@ -1,9 +1,9 @@
 """Sign what a program writes, and hold what it builds on to its signatures.
 
 `Database.run` is the one door through which programs run, so it is the one place where rows are
-signed: no road can forget it. A *signer* for the logs and one for the items are told of each
-statement that writes to their tables, before and after it is sent, and of the program's end, and
-may send statements of their own then.
+signed: no road can forget it. A *signer* for the logs, one for the items, and one for notes of what
+is removed are told of each statement that writes to their tables, before and after it is sent, and
+of the program's end, and may send statements of their own then.
 
 Rows are signed where a statement binds all of them. What a statement changes in place is read and
 held to its signature before, and signed anew after it.
@@ -20,11 +20,12 @@ from sqlalchemy import BindParameter, Delete, Executable, Insert, Select, Update
 from sqlalchemy.sql import visitors
 
 from memalchemy.codec.signatures import SigningKeys
+from memalchemy.database.removals import RemovalSigner
 from memalchemy.database.signed_items import ItemSigner
 from memalchemy.database.signed_logs import LogSigner
 from memalchemy.dialects import LOCKS, Dialect
 from memalchemy.errors import MemalchemyError
-from memalchemy.statements import ERASES, Answer, Parameters, Program
+from memalchemy.statements import ERASES, FINDS, REMOVES_TENANT, Answer, Parameters, Program
 
 T = TypeVar("T")
 Binds = Mapping[str, Any]
@@ -41,6 +42,10 @@ class Work:
     """The names of its binds."""
     erases: bool = False
     """True if the statement is part of the removal of whole logs."""
+    removed: Executable | None = None
+    """The query that finds the logs or items which it will remove."""
+    removes_tenant: bool = False
+    """True if it removes all that a tenant has in the table."""
 
 
 class Signer(Protocol):
@@ -59,15 +64,21 @@ class Signer(Protocol):
 
 
 def sign_rows(
-    program: Callable[[], Program[T]], dialect: Dialect, keys: SigningKeys
+    program: Callable[[], Program[T]], dialect: Dialect, keys: SigningKeys, tenant: str
 ) -> Callable[[], Program[T]]:
     """Return *program* so that each row it writes is signed, and each row it changes was right.
+
+    What it removes of *tenant* is noted if anchors are taken of that.
 
     It then needs a transaction, even if it is a single statement.
     """
 
     def signed() -> Program[T]:
-        signers: list[Signer] = [LogSigner(dialect, keys), ItemSigner(dialect, keys)]
+        signers: list[Signer] = [
+            LogSigner(dialect, keys, tenant),
+            ItemSigner(dialect, keys),
+            RemovalSigner(dialect, keys, tenant),
+        ]
         running = program()
         try:
             asked = next(running)
@@ -133,5 +144,12 @@ def _look_at(statement: Any) -> Work | None:
         same = source is not None and any(part is table for part in visitors.iterate(source))
         return Work("copy" if same else "insert", table.name, binds)
     does: Literal["update", "delete"] = "update" if isinstance(statement, Update) else "delete"
-    erases = bool(statement.get_execution_options().get(ERASES))
-    return Work(does, table.name, binds, erases)
+    options = statement.get_execution_options()
+    return Work(
+        does,
+        table.name,
+        binds,
+        erases=bool(options.get(ERASES)),
+        removed=options.get(FINDS),
+        removes_tenant=bool(options.get(REMOVES_TENANT)),
+    )

@@ -11,16 +11,18 @@ from typing import Any
 
 from sqlalchemy import and_, cast, null
 
+from memalchemy.codec.anchors import log_identity
 from memalchemy.codec.places import Place, entry_place, state_place, write_place
 from memalchemy.codec.signatures import SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
     CHECKPOINT,
     HEAD,
+    check_head,
     checkpoint_content,
     delta_content,
     delta_words,
-    head_content,
 )
+from memalchemy.database.removals import hold_missing
 from memalchemy.database.signed_logs import (
     errors_about,
     read_signatures,
@@ -101,7 +103,7 @@ def check_chain(log: Log, rows: Sequence[Any] | None, keys: SigningKeys) -> None
     content = checkpoint_content(log.tenant, log.key, newest.seq, **_named(newest))
     keys.check(newest.name_signature, content)
     head: Any = _Columns(newest, "head_")
-    keys.check_head(newest.head_signature, head_content(head))
+    check_head(head, keys)
     if Log(newest.head_tenant, newest.head_thread_id, newest.head_namespace) != log:
         raise Corrupt("the head is that of another log")
     if newest.is_newest and newest.head_head_id != newest.checkpoint_id:
@@ -226,8 +228,8 @@ def check_newest_entry(
     Raises:
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
     """
-    if rows and keys.signs:
-        last = rows[-1].seq or 0
+    last = (rows[-1].seq or 0) if rows else 0
+    if rows or (keys.anchor is not None and keys.anchor.has_log(log.tenant, log.key)):
         yield from _hold_to_head(
             dialect, log, keys, lambda _, sums: sums is None or sums.last_entry == last
         )
@@ -245,7 +247,7 @@ def _hold_to_head(
     heads = yield read_signed_head(dialect, locks=False), {"k_log_id": log.key}
     if heads:
         with errors_about(f"thread {log.thread_id!r}"):
-            sums = keys.check_head(heads[0].signature, head_content(heads[0]))
+            sums = check_head(heads[0], keys)
             if agrees(heads[0], sums):
                 return
     yield from check_sums(dialect, log, keys)
@@ -274,8 +276,10 @@ def check_sums(dialect: Dialect, log: Log, keys: SigningKeys) -> Program[None]:
             if not before:
                 if found:
                     raise rows_do_not_add_up()
+                identity = log_identity(log.tenant, log.key)
+                yield from hold_missing(dialect, log.tenant, identity, keys)
                 return
-            sums = keys.check_head(before[0].signature, head_content(before[0]))
+            sums = check_head(before[0], keys)
             if sums is not None and sum_up(keys, found) != sums:
                 raise rows_do_not_add_up()
         return

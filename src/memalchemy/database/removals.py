@@ -136,7 +136,7 @@ class RemovalSigner:
         self._dialect = dialect
         self._keys = keys
         self._tenant = tenant
-        self._is_anchored: dict[str, bool] = {}
+        self._anchorings: dict[str, Anchoring | None] = {}
         self._gone: dict[str, dict[Identity, Life]] = {}
         """What is removed, by tenant."""
 
@@ -145,7 +145,9 @@ class RemovalSigner:
         if work.removed is None and not work.removes_tenant and not _may_begin_items(work):
             return
         tenant = binds.get("k_tenant", self._tenant)
-        if not (yield from self._asks(tenant)):
+        if tenant not in self._anchorings:
+            self._anchorings[tenant] = yield from read_anchoring(self._dialect, tenant)
+        if self._anchorings[tenant] is None:
             return
         if work.removes_tenant:
             life = Life(microseconds(datetime.now(UTC)), 1)
@@ -164,23 +166,19 @@ class RemovalSigner:
     def finish(self) -> Program[None]:
         """Write the notes, of what an anchor may have."""
         for tenant, gone in self._gone.items():
-            there = yield from read_anchoring(self._dialect, tenant)
-            latest = None if there is None else there.latest
+            anchoring = self._anchorings[tenant]
+            assert anchoring is not None
             whole = tenant_identity(tenant)
+            if whole in gone:  # the registry was removed with the tenant
+                yield from write_anchoring(self._dialect, tenant, anchoring)
+                yield from self._write(tenant, {whole: gone[whole]})
+                continue
+            # Another anchor may have been begun since.
+            latest = ((yield from read_anchoring(self._dialect, tenant)) or anchoring).latest
             lives = {
-                identity: life
-                for identity, life in gone.items()
-                # Of a whole tenant the registry was removed with it.
-                if identity == whole or (latest is not None and not is_born_after(life, latest))
+                identity: life for identity, life in gone.items() if not is_born_after(life, latest)
             }
             yield from self._write(tenant, lives)
-
-    def _asks(self, tenant: str) -> Program[bool]:
-        """Return whether anchors are taken of a tenant."""
-        if tenant not in self._is_anchored:
-            there = yield from read_anchoring(self._dialect, tenant)
-            self._is_anchored[tenant] = there is not None
-        return self._is_anchored[tenant]
 
     def _note_row(self, table: str, row: Any) -> None:
         if table == "threads":

@@ -122,6 +122,8 @@ class LogSigner:
         self._logs: dict[UUID, _Log] = {}
         self._locked: set[UUID] = set()
         """The logs that the program has locked."""
+        self._locked_last: set[UUID] = set()
+        """Those that it has locked by its last statement of that kind."""
 
     # --- Around a statement ----------------------------------------------------------------------
 
@@ -148,7 +150,9 @@ class LogSigner:
     def after(self, work: Work, binds: Mapping[str, Any], answer: Answer) -> Program[None]:
         """Note what was locked; sign the rows that the statement has changed or copied."""
         if work.does == "lock" and work.table == "threads":
-            self._locked |= {log_key(row.tenant, row.thread_id, row.namespace) for row in answer}
+            locked = {log_key(row.tenant, row.thread_id, row.namespace) for row in answer}
+            self._locked |= locked
+            self._locked_last = locked
         elif work.does == "copy" and work.table in _TABLES:
             yield from self._sign_copies(work.table, binds)
         elif work.does == "update" and work.table in _TABLES and "p_signature" not in work.binds:
@@ -185,8 +189,8 @@ class LogSigner:
             yield from self._open(log_id)
 
     def _erase_locked(self) -> None:
-        """Note that all rows of the locked logs go: they need not be what was signed."""
-        for log_id in self._locked:
+        """Note that all rows of the logs locked last go: they need not be what was signed."""
+        for log_id in self._locked_last:
             log = self._logs.setdefault(log_id, _Log(None, NO_ROWS, NO_ROWS))
             log.erased, log.sums = True, NO_ROWS
 

@@ -5,22 +5,27 @@ Each attack here is one that signatures believe: every row of it was signed by t
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from shelf import until_gone
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, and_, delete, insert, select, update
 
 from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.anchors import Anchor, anchor
 from memalchemy.codec import anchors as codec
 from memalchemy.codec.keys import generate_key
-from memalchemy.errors import Corrupt
+from memalchemy.database import removals
+from memalchemy.errors import Corrupt, KeyMissing
+from memalchemy.maintenance import anchor_reading
 from memalchemy.schema import Base
 from memalchemy.store.jsonl import import_items
+from memalchemy.transfer import copy
 from memalchemy.verify import verify
 
 pytestmark = pytest.mark.own_signing_keys
@@ -115,8 +120,18 @@ async def append(db: Database, place: str) -> Any:
 
 
 STATES, ENTRIES = (load, snapshot, history, save), (entries, tail, append)
-ITEMS_FOUND = (get, get_items, list_items, search)
-ITEMS_MISSED = (get, get_items, exists)
+
+
+async def put(db: Database, place: str) -> Any:
+    return await Store(db).put(NS, place, "over it")
+
+
+async def put_batch(db: Database, place: str) -> Any:
+    return await Store(db).put_batch([(NS, "other", 1), (NS, place, "over it")])
+
+
+ITEMS_FOUND = (put, put_batch, get, get_items, list_items, search)
+ITEMS_MISSED = (put, put_batch, get, get_items, exists)
 EVERY = (load, snapshot, history, entries, tail, get, get_items, exists, list_items, search)
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -523,3 +538,285 @@ def records(taken: Anchor) -> list[Any]:
     """Return the records of an anchor of one tenant."""
     (section,) = taken.sections
     return [(section.code(at), section.record(at)) for at in range(len(section))]
+
+
+# --- Anchors as files, and their keys ------------------------------------------------------------
+
+
+def files_in(directory: Path) -> list[str]:
+    return [one.name for one in directory.iterdir()]
+
+
+async def test_an_anchor_is_a_file_that_is_read_back(db: Database, tmp_path: Path) -> None:
+    taken = await anchor(db)
+    taken.write(tmp_path / "agent.anchor")
+    assert files_in(tmp_path) == ["agent.anchor"]
+    read = Anchor.read(tmp_path / "agent.anchor")
+    assert (read.digest, read.to_bytes(), len(read)) == (taken.digest, taken.to_bytes(), 6)
+    assert read.taken_at == taken.taken_at
+    assert b"mine" not in read.to_bytes()
+    assert KEY not in repr(read)
+
+
+async def test_an_anchor_that_cannot_be_written_leaves_the_last_one(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "agent.anchor"
+    first = await anchor(db)
+    first.write(file)
+
+    def full(_: int) -> None:
+        raise OSError("no space left")
+
+    await grow(db, "mine")
+    monkeypatch.setattr(codec.os, "fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        (await anchor(db, first)).write(file)
+    assert files_in(tmp_path) == ["agent.anchor"]
+    assert Anchor.read(file).digest == first.digest
+
+
+@pytest.mark.parametrize("end", [0, 10, 40, 100, -33, -1])
+async def test_an_anchor_that_was_cut_off_is_refused(db: Database, end: int) -> None:
+    data = (await anchor(db)).to_bytes()
+    for given in (data[:end], data + b"\0"):
+        with pytest.raises(Corrupt, match="anchor"):
+            Anchor.from_bytes(given)
+
+
+async def test_an_anchor_in_which_a_bit_was_changed_is_refused(
+    db: Database, shared_url: str
+) -> None:
+    taken = await anchor(db)
+    for at in range(20, len(taken.to_bytes()), 7):
+        changed = bytearray(taken.to_bytes())
+        changed[at] ^= 1
+        with pytest.raises((Corrupt, KeyMissing)):
+            signed(shared_url, db.tenant, anchor=Anchor.from_bytes(bytes(changed)))
+
+
+async def test_an_anchor_needs_the_key_that_it_was_made_with(db: Database, shared_url: str) -> None:
+    taken = await anchor(db)
+    with pytest.raises(KeyMissing):
+        signed(shared_url, db.tenant, anchor=taken, signing_keys=[OTHER_KEY])
+    with pytest.raises(ValueError, match="signing_keys"):
+        Database(shared_url, anchor=taken)
+    async with Database(shared_url, tenant=db.tenant) as unsigned:
+        with pytest.raises(ValueError, match="signing_keys"):
+            await anchor(unsigned)
+        with pytest.raises(ValueError, match="signing_keys"):
+            await verify(unsigned, anchor=taken)
+    with pytest.raises(ValueError, match="sample"):
+        await verify(db, anchor=taken, sample=3)
+
+
+async def test_an_anchor_goes_over_to_a_new_key(db: Database, shared_url: str) -> None:
+    before, taken = await rows_of(db), await anchor(db)
+    async with signed(shared_url, db.tenant, signing_keys=[OTHER_KEY, KEY]) as both:
+        await Store(both).delete(NS, "beside")
+        assert (await verify(both, anchor=taken)).findings == ()
+        await put_back(both, NOTHING, "mine", ITEM)
+        with pytest.raises(Corrupt, match="not there"):
+            await anchor(both, taken)
+        await put_back(both, before, "mine", ITEM)
+        new = await anchor(both, taken)
+        assert new.key_id == both.signing.first_id
+        assert (await verify(both, anchor=new)).findings == ()
+        await put_back(both, NOTHING, "mine", ITEM)
+        assert [one.code for one in (await verify(both, anchor=new)).findings] == ["anchor"]
+
+
+async def test_an_anchor_of_another_database_is_refused(db: Database, database_url: str) -> None:
+    taken = await anchor(db)
+    async with signed(database_url, db.tenant, migrate="off") as other:
+        await other.migrate()
+        await copy(db, other)
+        for there in (None, await anchor(other)):
+            assert there is None or len(there) == len(taken)
+            report = await verify(other, anchor=taken)
+            assert [one.code for one in report.findings] == ["anchor"]
+            assert "another database" in report.findings[0].sentence
+            with pytest.raises(Corrupt, match="another database"):
+                await anchor(other, taken)
+        assert (await verify(db, anchor=taken)).findings == ()
+
+
+async def test_a_copy_into_an_anchored_database_is_not_taken_for_a_rollback(
+    db: Database, database_url: str
+) -> None:
+    async with signed(database_url, db.tenant, migrate="off") as other:
+        await other.migrate()
+        await grow(other, "theirs")
+        first = await anchor(other)
+        await copy(db, other)
+        assert (await verify(other, anchor=first)).findings == ()
+        await grow(db, "mine")
+        await copy(db, other)
+        new = await anchor(other, first, full=True)
+        assert len(new) == len(first) + 6
+        assert (await verify(other, anchor=new)).findings == ()
+
+
+# --- Several tenants -----------------------------------------------------------------------------
+
+
+async def test_an_anchor_of_all_tenants_misses_one_that_was_removed(database_url: str) -> None:
+    async with signed(database_url, "a", migrate="off") as a:
+        await a.migrate()
+        b = a.for_tenant("b")
+        await grow(a, "mine")
+        await grow(b, "mine")
+        taken = await anchor(a, all_tenants=True)
+        assert len(taken.sections) == 2
+
+        await grow(b, "mine")
+        only_b = await anchor(b, taken)
+        assert len(only_b) == len(taken)
+        assert (await verify(a, anchor=only_b, all_tenants=True)).findings == ()
+
+        def remove(connection: Connection) -> None:
+            for table in reversed(TABLES.values()):
+                connection.execute(delete(table).where(table.c.tenant == "b"))
+
+        await b.run_sync(remove)
+        assert (await verify(a, anchor=only_b)).findings == ()
+        report = await verify(a, anchor=only_b, all_tenants=True)
+        assert [one.code for one in report.findings] == ["anchor"]
+        with pytest.raises(Corrupt, match="tenant of which the anchor has 3"):
+            await anchor(a, only_b, all_tenants=True)
+
+
+async def test_a_tenant_that_was_forgotten_is_not_missed(database_url: str) -> None:
+    async with signed(database_url, "a", migrate="off") as a:
+        await a.migrate()
+        b = a.for_tenant("b")
+        await grow(a, "mine")
+        await grow(b, "mine")
+        before = await rows_of(b)
+        taken = await anchor(a, all_tenants=True)
+        await Checkpointer(b).forget(tenant="b")
+        assert (await verify(a, anchor=taken, all_tenants=True)).findings == ()
+        new = await anchor(a, taken, all_tenants=True)
+        assert (await verify(a, anchor=new, all_tenants=True)).findings == ()
+        await put_back(b, before, "mine")
+        report = await verify(a, anchor=new, all_tenants=True)
+        assert {(one.code, one.tenant) for one in report.findings} == {("anchor", "b")}
+
+
+# --- What is noted, and read ---------------------------------------------------------------------
+
+
+async def notes(db: Database) -> list[str]:
+    """Return the keys of what the registry tells of removals."""
+
+    def job(connection: Connection) -> list[str]:
+        items = TABLES["store_items"]
+        rows = select(items.c.key).where(
+            items.c.tenant == db.tenant, items.c.namespace == removals.REMOVALS_NAMESPACE
+        )
+        return list(connection.execute(rows).scalars())
+
+    return await db.run_sync(job)
+
+
+async def test_nothing_is_noted_before_the_first_anchor_nor_of_what_no_anchor_can_have(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await Store(db).delete(NS, "mine")
+    assert await notes(db) == []
+    await anchor(db)
+    monkeypatch.setattr(codec, "TOLERANCE", timedelta(0))
+    await Store(db).put(NS, "mine", "anew")
+    await grow(db, "another")
+    await Store(db).clear_namespace(NS)
+    await Checkpointer(db).delete("another")
+    assert len(await notes(db)) == 1, "the item beside, of before"
+
+
+async def test_notes_are_deleted_a_month_after_an_anchor_has_taken_them_in(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await anchor(db)
+    await Store(db).delete(NS, "mine")
+    second = await anchor(db, first)
+    assert len(await notes(db)) == 1
+    monkeypatch.setattr(anchor_reading, "KEPT", timedelta(0))
+    monkeypatch.setattr(anchor_reading, "TOLERANCE", timedelta(0))
+    third = await anchor(db, first)
+    assert len(await notes(db)) == 1, "the first has not taken it in"
+    await anchor(db, second)
+    assert await notes(db) == []
+    assert (await verify(db, anchor=third)).findings == ()
+
+
+async def test_a_forged_note_excuses_nothing(db: Database) -> None:
+    taken = await anchor(db)
+    await Store(db).delete(NS, "mine")
+
+    def forge(connection: Connection) -> None:
+        items = TABLES["store_items"]
+        there = and_(items.c.tenant == db.tenant, items.c.namespace == removals.REMOVALS_NAMESPACE)
+        forged = update(items).where(there).values(version=items.c.version + 1)
+        assert connection.execute(forged).rowcount == 1
+
+    await db.run_sync(forge)
+    assert [one.code for one in (await verify(db, anchor=taken)).findings] == ["anchor"]
+
+
+async def test_a_rollback_that_was_accepted_is_not_refused_any_more(
+    db: Database, shared_url: str
+) -> None:
+    before, first = await rows_of(db), await anchor(db)
+    await grow(db, "mine")
+    await Store(db).delete(NS, "beside")
+    taken = await anchor(db, first)
+    for place in ("mine", "beside"):
+        await put_back(db, before, place)
+        await put_back(db, before, place, ITEM)
+    with pytest.raises(Corrupt, match="accept-rollback"):
+        await anchor(db, taken, full=True)
+    accepted = await anchor(db, taken, accept_rollback=True)
+    assert len(accepted) == 6
+    assert (await verify(db, anchor=accepted)).findings == ()
+    assert records(await anchor(db, accepted)) == records(accepted)
+    async with signed(shared_url, db.tenant, anchor=accepted) as held:
+        for read in (*EVERY, save, append, put):
+            await read(held, "mine")
+
+
+async def test_the_next_anchor_reads_what_has_changed_alone(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anchor_reading, "TOLERANCE", timedelta(0))
+    first = await anchor(db)
+    await asyncio.sleep(1.1)  # the index of threads has whole seconds
+    counts: list[int] = []
+    await Store(db).put(NS, "mine", "more")
+    await save(db, "mine")
+    second = await anchor(db, first, progress=counts.append)
+    assert counts[-1] <= 3
+    assert len(second) == len(first)
+    await anchor(db, second, full=True, progress=counts.append)
+    assert counts[-1] == 6
+
+
+async def test_a_row_that_is_not_what_was_signed_is_not_anchored(db: Database) -> None:
+    def forge(connection: Connection) -> None:
+        items = TABLES["store_items"]
+        here = and_(items.c.tenant == db.tenant, items.c.key == "mine")
+        connection.execute(update(items).where(here).values(version=99))
+
+    await db.run_sync(forge)
+    with pytest.raises(Corrupt, match="the item 'mine'"):
+        await anchor(db)
+    assert len(await anchor(db, accept_rollback=True)) == 5
+
+
+async def test_one_thread_is_held_to_an_anchor(db: Database) -> None:
+    before = await rows_of(db)
+    await save(db, "mine")
+    taken = await anchor(db)
+    await put_back(db, before, "mine")
+    assert (await verify(db, thread_id="beside", anchor=taken)).findings == ()
+    report = await verify(db, thread_id="mine", anchor=taken)
+    assert [(one.code, one.thread_id) for one in report.findings] == [("anchor", "mine")]

@@ -365,7 +365,7 @@ class AnchorCheck:
         Raises:
             Corrupt: the anchor has a later state of the log.
         """
-        self._check(row.tenant, log_identity(row.tenant, row.log_id), life_of_log(row))
+        self.check(row.tenant, log_identity(row.tenant, row.log_id), life_of_log(row))
 
     def check_item(self, tenant: str, row: Any) -> None:
         """Hold a row of ``store_items``, whose signature was checked, to the anchor.
@@ -373,9 +373,14 @@ class AnchorCheck:
         Raises:
             Corrupt: the anchor has a later state of the item.
         """
-        self._check(tenant, item_identity(tenant, row.namespace, row.key), life_of_item(row))
+        self.check(tenant, item_identity(tenant, row.namespace, row.key), life_of_item(row))
 
-    def _check(self, tenant: str, identity: Identity, life: Life) -> None:
+    def check(self, tenant: str, identity: Identity, life: Life) -> None:
+        """Hold the state of something to the anchor.
+
+        Raises:
+            Corrupt: the anchor has a later state of it.
+        """
         section = self.section(tenant)
         if section is None:
             return

@@ -17,7 +17,7 @@ import os
 import struct
 import tempfile
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -48,7 +48,8 @@ _SECTION = struct.Struct(">16s16sqQ")
 _RECORD = struct.Struct(">16sqQ")
 RECORD = _RECORD.size
 """The number of bytes of a record."""
-_CODE = 32
+_CODE = 16
+_SEAL = 32
 _DIGEST = 16
 _GONE = 1 << 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -141,7 +142,7 @@ class Section:
     def code(self, index: int) -> bytes:
         """Return the hash that a record is found by."""
         start = index * RECORD
-        return bytes(self.records[start : start + 16])
+        return bytes(self.records[start : start + _CODE])
 
     def record(self, index: int) -> Record:
         """Return a record."""
@@ -153,13 +154,20 @@ class Section:
         index = self.index(code)
         return self.record(index) if index < len(self) and self.code(index) == code else None
 
-    def with_changes(self, changes: Mapping[bytes, bytes]) -> bytes:
-        """Return the records with some of them, packed and by their hashes, replaced or added."""
+    def with_changes(self, changes: list[bytes]) -> bytes:
+        """Return the records with some of them, packed, replaced or added.
+
+        Of several *changes* of one hash the latest state counts. The list is sorted.
+        """
+        changes.sort()
         pieces: list[bytes | memoryview] = []
         start = 0
-        for code in sorted(changes):
+        for at, change in enumerate(changes):
+            code = change[:_CODE]
+            if at + 1 < len(changes) and changes[at + 1].startswith(code):
+                continue
             index = self.index(code) if start < len(self) else start
-            pieces += [self.records[start * RECORD : index * RECORD], changes[code]]
+            pieces += [self.records[start * RECORD : index * RECORD], change]
             start = index + (index < len(self) and self.code(index) == code)
         pieces.append(self.records[start * RECORD :])
         return b"".join(pieces)
@@ -253,7 +261,7 @@ class Anchor:
                 raise Corrupt("the time of the anchor is none: it was changed") from None
             sections.append(Section(tenant, database_id, moment, view[start:end]))
             start = end
-        if start + _CODE != len(data):
+        if start + _SEAL != len(data):
             raise _cut_off()
         return cls(key_id.hex(), sections, data)
 
@@ -331,8 +339,8 @@ class AnchorCheck:
 
     def __init__(self, anchor: Anchor, keys: SigningKeys) -> None:
         data = anchor.to_bytes()
-        made = keys.anchor_code(anchor.key_id, data[:-_CODE])
-        if not compare_digest(made, data[-_CODE:]):
+        made = keys.anchor_code(anchor.key_id, data[:-_SEAL])
+        if not compare_digest(made, data[-_SEAL:]):
             raise Corrupt("the anchor is not what was made with its key: it was changed")
         self.anchor: Anchor = anchor
         self._keys = keys

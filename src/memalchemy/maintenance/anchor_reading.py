@@ -6,7 +6,7 @@ Heads and items are read page by page, and each is held to its signature first.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -146,8 +146,8 @@ class TenantReading:
         self._same_key = before is not None and before.anchor.key_id == self._key_id
         self._found = found
         self._done = done
-        self._records: dict[bytes, bytes] = {}
-        """The new records, packed, by their hashes."""
+        self._records: list[bytes] = []
+        """The new records, packed."""
         self._seen = bytearray(0 if self._section is None else len(self._section))
         """1 for each record of the section before whose log or item is there."""
         self._removals: dict[bytes, Removal] = {}
@@ -349,7 +349,7 @@ class TenantReading:
         if fault is not None:
             why = fault if taken_at is not None and fault != _UNSIGNED else None
         elif taken_at is not None and not is_born_after(life, taken_at):
-            self._records[code] = pack_record(code, record)
+            self._records.append(pack_record(code, record))
         if why is not None:
             self._found(replace(finding, sentence=why))
 
@@ -384,7 +384,7 @@ class TenantReading:
             code, record = section.code(index), section.record(index)
             if is_excused(code, record, section, self._removals):
                 if self._same_key:
-                    self._records[code] = self._gone(code, record)
+                    self._records.append(self._gone(code, record))
                 continue
             began, position = moment_of(record.life.created_at), record.life.position
             what = (
@@ -397,14 +397,16 @@ class TenantReading:
         """Mark what was removed since the section before, and was not seen, as gone."""
         section = self._section
         assert section is not None
-        whole = section.tenant in self._removals
-        codes = map(section.code, range(len(section))) if whole else iter(self._removals)
-        for code in codes:
-            record = section.find(code)
-            if record is None or record.is_gone or code in self._records:
+        if section.tenant in self._removals:
+            indexes: Iterable[int] = range(len(section))
+        else:
+            indexes = map(section.index, self._removals)
+        for index in indexes:
+            if index == len(section) or self._seen[index]:
                 continue
-            if is_excused(code, record, section, self._removals):
-                self._records[code] = self._gone(code, record)
+            code, record = section.code(index), section.record(index)
+            if not record.is_gone and is_excused(code, record, section, self._removals):
+                self._records.append(self._gone(code, record))
 
     def _gone(self, code: bytes, record: Record) -> bytes:
         """Return the packed record of something that is not there any more."""

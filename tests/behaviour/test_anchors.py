@@ -24,6 +24,7 @@ from memalchemy.database import removals
 from memalchemy.errors import Corrupt, KeyMissing
 from memalchemy.maintenance import anchor_reading
 from memalchemy.schema import Base
+from memalchemy.signing import sign
 from memalchemy.store.jsonl import import_items
 from memalchemy.transfer import copy
 from memalchemy.verify import verify
@@ -622,8 +623,12 @@ async def test_an_anchor_goes_over_to_a_new_key(db: Database, shared_url: str) -
         new = await anchor(both, taken)
         assert new.key_id == both.signing.first_id
         assert (await verify(both, anchor=new)).findings == ()
-        await put_back(both, NOTHING, "mine", ITEM)
-        assert [one.code for one in (await verify(both, anchor=new)).findings] == ["anchor"]
+        await sign(both)
+    async with signed(shared_url, db.tenant, signing_keys=[OTHER_KEY]) as later:
+        assert (await verify(later, anchor=new)).findings == ()
+        assert len(await anchor(later, new, full=True)) == len(new)
+        await put_back(later, NOTHING, "mine", ITEM)
+        assert [one.code for one in (await verify(later, anchor=new)).findings] == ["anchor"]
 
 
 async def test_an_anchor_of_another_database_is_refused(db: Database, database_url: str) -> None:

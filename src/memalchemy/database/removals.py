@@ -46,7 +46,7 @@ from memalchemy.codec.anchors import (
 )
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt
+from memalchemy.errors import Corrupt, KeyMissing
 from memalchemy.keys import encode_id, is_internal
 from memalchemy.schema import StoreItemRow
 from memalchemy.statements import Answer, Program, statement
@@ -142,21 +142,20 @@ class RemovalSigner:
 
     def before(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
         """Look at what a statement will remove, in a tenant of which anchors are taken."""
-        if work.removed is None and not work.removes_tenant and not _may_begin_items(work):
-            return
         tenant = binds.get("k_tenant", self._tenant)
-        if tenant not in self._anchorings:
-            self._anchorings[tenant] = yield from read_anchoring(self._dialect, tenant)
-        if self._anchorings[tenant] is None:
-            return
         if work.removes_tenant:
-            life = Life(microseconds(datetime.now(UTC)), 1)
-            self._note(tenant, tenant_identity(tenant), life)
+            if (yield from self._is_anchored(tenant)):
+                life = Life(microseconds(datetime.now(UTC)), 1)
+                self._note(tenant, tenant_identity(tenant), life)
         elif work.removed is not None:
-            for row in (yield work.removed, binds):
-                self._note_row(work.table, row)
-        else:
-            yield from self._note_expired(tenant, binds)
+            if (yield from self._is_anchored(tenant)):
+                for row in (yield work.removed, binds):
+                    self._note_row(work.table, row)
+        elif _may_begin_items(work):
+            expired = yield from self._find_expired(tenant, binds)
+            if expired and (yield from self._is_anchored(tenant)):
+                for row in expired:
+                    self._note_row("store_items", row)
 
     def after(self, work: Work, binds: Mapping[str, Any], answer: Answer) -> Program[None]:
         """Do nothing: the notes are written when the program ends."""
@@ -180,6 +179,12 @@ class RemovalSigner:
             }
             yield from self._write(tenant, lives)
 
+    def _is_anchored(self, tenant: str) -> Program[bool]:
+        """Return whether anchors are taken of a tenant."""
+        if tenant not in self._anchorings:
+            self._anchorings[tenant] = yield from read_anchoring(self._dialect, tenant)
+        return self._anchorings[tenant] is not None
+
     def _note_row(self, table: str, row: Any) -> None:
         if table == "threads":
             self._note(row.tenant, log_identity(row.tenant, row.log_id), life_of_log(row))
@@ -191,17 +196,18 @@ class RemovalSigner:
         gone = self._gone.setdefault(tenant, {})
         gone[identity] = max(life, gone.get(identity, life))
 
-    def _note_expired(self, tenant: str, binds: Mapping[str, Any]) -> Program[None]:
-        """Look at items that have expired and are about to be begun anew in the same place."""
+    def _find_expired(self, tenant: str, binds: Mapping[str, Any]) -> Program[list[Any]]:
+        """Return the items that have expired and are about to be begun anew in the same place."""
         if "i_version" in binds:
             names = zip(binds["i_namespace"], binds["i_key"], binds["i_version"], strict=True)
             places = [(namespace, key) for namespace, key, version in names if version == 1]
         else:
             places = [(binds["k_namespace"], binds["k_key"])] * (binds["p_version"] == 1)
         listed = [(namespace, encode_id(key)) for namespace, key in places]
+        found: list[Any] = []
         for keys in self._dialect.statements.list_batches("p_keys", listed):
-            for row in (yield read_lives(self._dialect), {"k_tenant": tenant} | keys):
-                self._note_row("store_items", row)
+            found += yield read_lives(self._dialect), {"k_tenant": tenant} | keys
+        return found
 
     def _write(self, tenant: str, lives: Mapping[Identity, Life]) -> Program[None]:
         """Write a note for each of *lives*, under each key with which anchors may be made."""
@@ -261,7 +267,7 @@ def genuine_removal(tenant: str, row: Any, keys: SigningKeys) -> dict[bytes, Rem
         code = bytes.fromhex(row.key)
         life = Life(microseconds(row.created_at), row.version)
         keys.check(row.signature, _content(tenant, code, life, row.updated_at))
-    except (ValueError, Corrupt):
+    except (ValueError, Corrupt, KeyMissing):
         return {}
     return {code: Removal(life, row.updated_at)} if row.signature is not None else {}
 

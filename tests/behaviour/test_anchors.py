@@ -825,3 +825,24 @@ async def test_one_thread_is_held_to_an_anchor(db: Database) -> None:
     assert (await verify(db, thread_id="beside", anchor=taken)).findings == ()
     report = await verify(db, thread_id="mine", anchor=taken)
     assert [(one.code, one.thread_id) for one in report.findings] == [("anchor", "mine")]
+
+
+@pytest.mark.own_keys
+async def test_an_encrypted_database_is_held_to_an_anchor(
+    shared_url: str, tenant: str, lasting: None
+) -> None:
+    keys = [generate_key()]
+    async with signed(shared_url, tenant, keys=keys) as db:
+        await grow(db, "mine")
+        before = await rows_of(db)
+        await grow(db, "mine")
+        taken = await anchor(db)
+        await Store(db).put(NS, "mine", "newer")
+        assert records(await anchor(db, taken)) == records(await anchor(db, taken, full=True))
+        await put_back(db, before, "mine")
+        await put_back(db, before, "mine", ITEM)
+        assert len((await verify(db, anchor=taken)).findings) == 3
+    async with signed(shared_url, tenant, keys=keys, anchor=taken) as held:
+        for read in (load, entries, get, put, save, append):
+            with pytest.raises(Corrupt, match="anchor"):
+                await read(held, "mine")

@@ -6,6 +6,7 @@ Each attack here is one that signatures believe: every row of it was signed by t
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
@@ -570,7 +571,7 @@ async def test_an_anchor_that_cannot_be_written_leaves_the_last_one(
         raise OSError("no space left")
 
     await grow(db, "mine")
-    monkeypatch.setattr(codec.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="no space left"):
         (await anchor(db, first)).write(file)
     assert files_in(tmp_path) == ["agent.anchor"]
@@ -846,3 +847,34 @@ async def test_an_encrypted_database_is_held_to_an_anchor(
         for read in (load, entries, get, put, save, append):
             with pytest.raises(Corrupt, match="anchor"):
                 await read(held, "mine")
+
+
+async def test_what_is_removed_while_an_anchor_is_held_to_is_not_missed(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = await anchor(db)
+    read = anchor_reading.TenantReading._read_logs
+
+    async def read_late(reading: Any, *given: Any) -> None:
+        await Store(db).delete(NS, "mine")
+        await Checkpointer(db).forget(thread_id="mine")
+        await read(reading, *given)
+
+    monkeypatch.setattr(anchor_reading.TenantReading, "_read_logs", read_late)
+    assert (await verify(db, anchor=taken)).findings == ()
+    new = await anchor(db, taken, full=True)
+    monkeypatch.undo()
+    assert (await verify(db, anchor=new)).findings == ()
+    assert records(new) == records(await anchor(db, taken))
+
+
+async def test_a_forgotten_tenant_that_is_restored_on_purpose_is_accepted(db: Database) -> None:
+    before, taken = await rows_of(db), await anchor(db)
+    await Checkpointer(db).forget(tenant=db.tenant)
+    for place in ("mine", "beside"):
+        await put_back(db, before, place)
+        await put_back(db, before, place, ITEM)
+    with pytest.raises(Corrupt):
+        await anchor(db, taken, full=True)
+    accepted = await anchor(db, taken, accept_rollback=True)
+    assert (await verify(db, anchor=accepted)).findings == ()

@@ -123,6 +123,7 @@ class RowCounter:
         self._rows = 0
 
     def add(self, rows: int) -> None:
+        """Count some rows."""
         self._rows += rows
         if self._tell is not None:
             self._tell(self._rows)
@@ -165,11 +166,14 @@ class TenantReading:
         since = None
         if self._section is not None and self._same_key and not full:
             since = self._section.taken_at - TOLERANCE
-        await self._read(anchoring.latest, since)
+        await self._read_removals()
+        await self._read_logs(anchoring.latest, since, None)
+        await self._read_items(anchoring.latest, since)
+        await self._read_removals()  # others go on removing
         if since is None:
             self._find_missing()
         if accept_rollback:
-            await self._forget(self._back)
+            await self._forget([*self._back, code])
         elif self._section is not None:
             await self._forget_before(min(self._section.taken_at, anchoring.latest - KEPT))
         base = Section(code, anchoring.database_id, anchoring.latest, b"")
@@ -190,6 +194,7 @@ class TenantReading:
         await self._read_logs(None, None, thread_id)
         if thread_id is None:
             await self._read_items(None, None)
+            await self._read_removals()  # others go on removing
             self._find_missing()
 
     # --- The registry ----------------------------------------------------------------------------
@@ -249,11 +254,6 @@ class TenantReading:
 
     # --- Rows ------------------------------------------------------------------------------------
 
-    async def _read(self, taken_at: datetime, since: datetime | None) -> None:
-        await self._read_removals()
-        await self._read_logs(taken_at, since, None)
-        await self._read_items(taken_at, since)
-
     async def _read_logs(
         self, taken_at: datetime | None, since: datetime | None, thread_id: str | None
     ) -> None:
@@ -272,11 +272,6 @@ class TenantReading:
             self._done.add(len(page))
 
     def _take_log(self, row: Any, taken_at: datetime | None) -> None:
-        fault = None
-        try:
-            self._keys.check_head(row.signature, head_content(row))
-        except (Corrupt, KeyMissing) as error:
-            fault = str(error)
         life, is_tombstone = life_of_log(row), row.deleted_at is not None
         self._take(
             log_identity(row.tenant, row.log_id),
@@ -284,7 +279,7 @@ class TenantReading:
             Record(life._replace(position=life.position - is_tombstone), is_tombstone),
             life,
             taken_at,
-            fault if row.signature is not None else fault or _UNSIGNED,
+            _fault(row, partial(self._keys.check_head, row.signature, head_content(row))),
             AnchorFinding("", self._db.tenant, row.namespace, thread_id=row.thread_id),
         )
 
@@ -314,18 +309,13 @@ class TenantReading:
                 yield [(row.namespace, row.key) for row in some]
 
     def _take_item(self, row: Any, taken_at: datetime | None) -> None:
-        tenant, fault = self._db.tenant, None
-        try:
-            self._keys.check(row.signature, item_content_of(row, tenant))
-        except (Corrupt, KeyMissing) as error:
-            fault = str(error)
-        life = life_of_item(row)
+        tenant, life = self._db.tenant, life_of_item(row)
         self._take(
             item_identity(tenant, row.namespace, row.key),
             Record(life, False),
             life,
             taken_at,
-            fault if row.signature is not None else fault or _UNSIGNED,
+            _fault(row, partial(self._keys.check, row.signature, item_content_of(row, tenant))),
             AnchorFinding("", tenant, row.namespace, key=row.key),
         )
 
@@ -355,21 +345,31 @@ class TenantReading:
 
     def _refusal(self, code: bytes, life: Life, is_tombstone: bool) -> str | None:
         """Return why something that is there cannot be what was written; ``None`` if it can."""
-        section = self._section
+        section, record = self._section, None
         if section is not None:
             index = section.index(code)
             if index < len(section) and section.code(index) == code:
                 self._seen[index] = 1
-                why = section.refusal(section.record(index), life)
-                if why is not None:
-                    return why
+                record = section.record(index)
+            why = section.refusal(record, life) or self._refusal_of_tenant(section, record, life)
+            if why is not None:
+                return why
         proof = self._removals.get(code)
         if proof is not None and not is_tombstone and is_superseded(life, proof.life):
             self._back.append(code)
             return f"it was removed at {proof.removed_at:%Y-%m-%d %H:%M:%S} UTC and is there again"
-        whole = None if section is None else self._removals.get(section.tenant)
-        if whole is not None and life.created_at < microseconds(whole.removed_at - TOLERANCE):
-            return f"its tenant was removed at {whole.removed_at:%Y-%m-%d %H:%M:%S} UTC"
+        return None
+
+    def _refusal_of_tenant(self, section: Section, record: Record | None, life: Life) -> str | None:
+        """Return that something is of before the removal of the whole tenant, if it is."""
+        proof = self._removals.get(section.tenant)
+        if proof is None:
+            return None
+        is_known = record is not None and record.life.created_at == life.created_at
+        known_before = is_known and section.taken_at < proof.removed_at
+        # A transaction that began before the removal may have ended after it.
+        if known_before or life.created_at < microseconds(proof.removed_at - TOLERANCE):
+            return f"its tenant was removed at {proof.removed_at:%Y-%m-%d %H:%M:%S} UTC"
         return None
 
     # --- What is not there -----------------------------------------------------------------------
@@ -413,6 +413,15 @@ class TenantReading:
         proof = self._removals.get(code)
         last = record.life if proof is None else max(record.life, proof.life)
         return pack_record(code, Record(last, True))
+
+
+def _fault(row: Any, check: Callable[[], object]) -> str | None:
+    """Return what is wrong with the signature of a row, or that it has none, which is allowed."""
+    try:
+        check()
+    except (Corrupt, KeyMissing) as error:
+        return str(error)
+    return _UNSIGNED if row.signature is None else None
 
 
 # --- Statements ----------------------------------------------------------------------------------

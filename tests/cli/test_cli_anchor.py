@@ -103,10 +103,11 @@ def test_a_backup_that_is_put_back_is_refused_until_it_is_accepted(
     report = call("--db", file_url, "verify", "--anchor", file, "--json")
     assert report.code == 5
     assert {one["code"] for one in report.json["findings"]} == {"anchor"}
-    assert len(report.json["findings"]) == 3
-    refused = call("--db", file_url, "anchor", file, "--full")
-    assert refused.code == 5
-    assert "--accept-rollback" in refused.err
+    assert len(report.json["findings"]) == 4
+    for _ in range(2):
+        refused = call("--db", file_url, "anchor", file)
+        assert refused.code == 5
+        assert "--accept-rollback" in refused.err
     assert Path(file).read_bytes() == before
     accepted = call("--db", file_url, "anchor", file, "--accept-rollback")
     assert accepted.code == 0, accepted.err

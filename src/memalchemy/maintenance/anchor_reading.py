@@ -31,6 +31,7 @@ from memalchemy.codec.anchors import (
     microseconds,
     moment_of,
     pack_record,
+    refused_by_anchor,
     tenant_identity,
 )
 from memalchemy.codec.signed_rows import HEAD, head_content, item_content_of
@@ -157,12 +158,10 @@ class TenantReading:
 
     async def take(self, *, full: bool, accept_rollback: bool) -> Section:
         """Return the section of a new anchor."""
-        anchoring = await self._announce()
-        code = self._keys.identity_code(self._key_id, tenant_identity(self._db.tenant))
         if accept_rollback:
             self._section, self._seen = None, bytearray()
-        else:
-            self._check_database(anchoring)
+        anchoring = await self._announce()
+        code = self._keys.identity_code(self._key_id, tenant_identity(self._db.tenant))
         since = None
         if self._section is not None and self._same_key and not full:
             since = self._section.taken_at - TOLERANCE
@@ -190,6 +189,8 @@ class TenantReading:
             return
         anchoring = await self._db.run(self._anchoring_program, READ)
         self._check_database(anchoring)
+        if (older := self._older_than_anchor(anchoring)) is not None:
+            self._found(AnchorFinding(older, self._db.tenant))
         await self._read_removals()
         await self._read_logs(None, None, thread_id)
         if thread_id is None:
@@ -209,6 +210,9 @@ class TenantReading:
 
         def program() -> Program[Anchoring]:
             there = yield from read_anchoring(d, tenant)
+            self._check_database(there)
+            if (older := self._older_than_anchor(there)) is not None:
+                raise refused_by_anchor(older)
             made = Anchoring(os.urandom(16) if there is None else there.database_id, now)
             yield from write_anchoring(d, tenant, made)
             return made
@@ -225,6 +229,18 @@ class TenantReading:
             "another database, or this one was restored from a backup that is older than its first "
             "anchor, or somebody has changed its registry. If it was restored on purpose, "
             "`memalchemy anchor --accept-rollback` takes a new anchor."
+        )
+
+    def _older_than_anchor(self, anchoring: Anchoring | None) -> str | None:
+        """Return that the registry does not know of the last anchor, as that of a backup."""
+        section = self._section
+        if section is None or anchoring is None or anchoring.latest >= section.taken_at:
+            return None
+        taken, known = (
+            f"{moment:%Y-%m-%d %H:%M:%S} UTC" for moment in (section.taken_at, anchoring.latest)
+        )
+        return (
+            f"tenant {self._db.tenant!r} knows of no anchor since {known}, and this is of {taken}"
         )
 
     async def _read_removals(self) -> None:

@@ -24,6 +24,8 @@ MAX_NAMESPACE_BYTES = 512
 MAX_ENTRY_KEY_CHARACTERS = 128
 INTERNAL_PREFIX = "/~"
 """Prefix of memalchemy's own namespaces. In a user's namespace ``~`` is escaped: ~0, ~1 or ~2."""
+INTERNAL_RANGE = (INTERNAL_PREFIX + "a", INTERNAL_PREFIX + "{")
+"""Range of memalchemy's own namespaces, its end excluded: a letter follows the ``~``."""
 
 _AWKWARD = re.compile("[\x00\x1a\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a(e|0|1|u[0-9a-f]{4})")
@@ -217,6 +219,11 @@ class InternalNamespace(tuple[str, ...]):
         """Its spelling, such as ``/~requests/``."""
         (name,) = self
         return f"{INTERNAL_PREFIX}{name}/"
+
+
+def is_internal(path: str) -> bool:
+    """Return whether an encoded namespace is memalchemy's own."""
+    return INTERNAL_RANGE[0] <= path < INTERNAL_RANGE[1]
 
 
 @lru_cache(maxsize=1024)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import wraps
 from types import MappingProxyType
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -21,6 +22,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     or_,
+    select,
     tuple_,
 )
 
@@ -40,6 +42,14 @@ may be sequences of any kind, which need not be made into rows with names.
 
 ERASES = "memalchemy_erases"
 """The execution option of a statement that is part of the removal of whole logs."""
+
+
+FINDS = "memalchemy_finds"
+"""The execution option of a `removal`: the query that finds the rows which it will remove."""
+
+
+REMOVES_TENANT = "memalchemy_removes_tenant"
+"""The execution option of a statement that removes all that a tenant has in a table."""
 
 
 class Answer(list[Row[Any]]):
@@ -144,6 +154,38 @@ def statement(**variants: Sequence[Any]) -> Callable[[Callable[..., Any]], State
         made: Statement[Any] = Statement(build, variants)
         REGISTRY[made.name] = made
         return made
+
+    return register
+
+
+def removal(
+    columns: Mapping[str, Sequence[str]], **variants: Sequence[Any]
+) -> Callable[[Callable[..., Any]], Statement[Any]]:
+    """Register a builder of statements that remove rows, and with them what finds those before.
+
+    *columns* are those that are found, by the name of a table; in other tables nothing is found.
+    """
+
+    def register(build: Callable[..., Executable | None]) -> Statement[Any]:
+        @wraps(build)
+        def find(dialect: Dialect, **variant: Any) -> Executable | None:
+            removing: Any = build(dialect, **variant)
+            if removing is None or removing.table.name not in columns:
+                return None
+            found = (removing.table.c[name] for name in columns[removing.table.name])
+            return select(*found).where(removing.whereclause)
+
+        @wraps(build)
+        def remove(dialect: Dialect, **variant: Any) -> Executable | None:
+            removing, query = build(dialect, **variant), finder._get(dialect, variant)
+            if removing is None or query is None:
+                return removing
+            return removing.execution_options(**{FINDS: query})
+
+        finder: Statement[Any] = Statement(find, variants)
+        finder.name += ".found"
+        REGISTRY[finder.name] = finder
+        return statement(**variants)(remove)
 
     return register
 

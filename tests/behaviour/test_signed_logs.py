@@ -313,6 +313,9 @@ async def test_everything_works_with_signatures_and_nothing_is_found(
     await log.append("t-log", ["once"], keys=["k"])
     await checkpointer.rewrite("u")
     await checkpointer.delete("u")
+    await checkpointer.fork("t", new_thread_id="u")
+    assert await list_all(db)
+    await checkpointer.delete("u")
     await checkpointer.save({"new": "life"}, "u")
 
     other = await opened()

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
+import memalchemy.anchors
 import memalchemy.checkpoints
 import memalchemy.inspection
 import memalchemy.log

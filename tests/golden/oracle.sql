@@ -17,6 +17,15 @@ AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND store_items.version = :p_version
 
+-- checkpoints.erase.erase_item.found()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+
 -- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
@@ -1639,6 +1648,85 @@ SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.namespace = :namespace_1
 OR store_items.namespace = :namespace_2
+
+-- database.removals.delete_old_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.updated_at < :p_before
+
+-- database.removals.delete_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key IN (
+  SELECT listed.key
+  FROM (
+    SELECT each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (key VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- database.removals.find_anchoring()
+SELECT store_items.value, store_items.updated_at
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = '/~signing/anchors/'
+
+-- database.removals.find_removals()
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key IN (
+  SELECT listed.key
+  FROM (
+    SELECT each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (key VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- database.removals.insert_note()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
+    updated_at, signature, value)
+VALUES (:k_tenant, :k_namespace, :k_key, :meta, :p_version, :codec, :checksum, :p_created_at,
+    :p_updated_at, :p_signature, :p_content)
+
+-- database.removals.list_removals(after=True)
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key > :p_key
+ORDER BY store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- database.removals.list_removals(after=False)
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = '/~signing/removals/'
+ORDER BY store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- database.removals.read_lives()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- database.removals.update_note()
+UPDATE store_items
+SET version=:p_version, created_at=:p_created_at, updated_at=:p_updated_at, signature=:p_signature,
+  value=:p_content
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
 
 -- database.signed_items.lock_signed_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
@@ -4182,6 +4270,15 @@ WHERE threads.log_id IN (
     SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
+-- log.delete.delete_rows.found(table=threads)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
 -- log.delete.delete_unneeded_state()
 DELETE FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -4223,6 +4320,16 @@ UPDATE threads
 SET version=(threads.version + :version_1), last_ordinal=0, epoch=(threads.epoch + :epoch_1),
   head_id=NULL, previous_id=NULL, meta=:p_meta, forked_from=NULL, forked_seq=NULL, expires_at=NULL,
   deleted_at=:p_now
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND threads.deleted_at IS NULL
+
+-- log.delete.leave_tombstones.found()
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
@@ -5848,6 +5955,136 @@ WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
+-- maintenance.anchor_reading.list_heads(which=all, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.thread_id = :p_thread_id
+  AND threads.namespace > :p_namespace)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.anchor_reading.list_heads(which=all, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.anchor_reading.list_heads(which=thread, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.thread_id = :p_thread_id
+  AND threads.namespace > :p_namespace)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.anchor_reading.list_heads(which=thread, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.anchor_reading.list_heads(which=changed, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature,
+  threads.active_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.active_at >= :p_since
+AND threads.active_at >= :p_active_at
+AND (threads.active_at > :p_active_at
+  OR threads.active_at = :p_active_at
+  AND threads.log_id > :p_log_id)
+ORDER BY threads.active_at, threads.log_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.anchor_reading.list_heads(which=changed, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature,
+  threads.active_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.active_at >= :p_since
+ORDER BY threads.active_at, threads.log_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.anchor_reading.list_items(changed=True, after=True)
+SELECT store_items.namespace, store_items.updated_at, store_items.key,
+  length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+AND store_items.updated_at >= :p_since
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND (store_items.updated_at > :p_updated_at
+    OR store_items.updated_at = :p_updated_at
+    AND store_items.key > :p_key))
+ORDER BY store_items.namespace, store_items.updated_at, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.anchor_reading.list_items(changed=True, after=False)
+SELECT store_items.namespace, store_items.updated_at, store_items.key,
+  length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+AND store_items.updated_at >= :p_since
+ORDER BY store_items.namespace, store_items.updated_at, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.anchor_reading.list_items(changed=False, after=True)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.anchor_reading.list_items(changed=False, after=False)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
 -- maintenance.copy.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
@@ -5865,6 +6102,8 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 
 -- maintenance.copy.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
@@ -5873,6 +6112,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 
 -- maintenance.copy.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
@@ -5965,6 +6206,8 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -5979,6 +6222,8 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -5989,6 +6234,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -6005,6 +6252,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6110,7 +6359,9 @@ FROM (
   WHERE store_items.tenant = :k_tenant
   AND store_items.namespace != '/~vectors/'
   AND store_items.namespace != '/~keys/'
-  AND store_items.namespace != '/~signing/') stored
+  AND store_items.namespace != '/~signing/'
+  AND store_items.namespace != '/~signing/anchors/'
+  AND store_items.namespace != '/~signing/removals/') stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
@@ -6128,7 +6379,9 @@ FROM (
   WHERE store_items.tenant != '~'
   AND store_items.namespace != '/~vectors/'
   AND store_items.namespace != '/~keys/'
-  AND store_items.namespace != '/~signing/') stored
+  AND store_items.namespace != '/~signing/'
+  AND store_items.namespace != '/~signing/anchors/'
+  AND store_items.namespace != '/~signing/removals/') stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_vectors(scope=tenant)
@@ -6225,6 +6478,8 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -6246,6 +6501,8 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6263,6 +6520,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -6286,6 +6545,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6373,6 +6634,8 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -6387,6 +6650,8 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -7264,6 +7529,15 @@ AND (embeddings.namespace, embeddings.key) IN (
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
+
+-- search.signed_hits.read_any_item()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
 
 -- search.text.narrowed_items(below=False)
 WITH within AS (
@@ -10047,6 +10321,19 @@ AND (store_items.namespace, store_items.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
+-- store.read.delete_expired.found()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.expires_at <= :p_now
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
 -- store.read.find_dimensions(below=False)
 SELECT embeddings.dimensions
 FROM embeddings
@@ -10344,6 +10631,23 @@ AND store_items.namespace < :k_beyond
 AND NOT (store_items.namespace >= :k_internal
   AND store_items.namespace < :k_internal_end)
 
+-- store.write.clear_items.found(below=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+
+-- store.write.clear_items.found(below=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+
 -- store.write.delete_item(expected=any)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -10375,8 +10679,53 @@ AND store_items.created_at = :p_born
 RETURNING store_items.expires_at
 INTO :ret_0
 
+-- store.write.delete_item.found(expected=any)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
+-- store.write.delete_item.found(expected=version)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+
+-- store.write.delete_item.found(expected=item)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+AND store_items.created_at = :p_born
+
 -- store.write.delete_items()
 DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.write.delete_items.found()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND (store_items.namespace, store_items.key) IN (
   SELECT listed.namespace, listed.key

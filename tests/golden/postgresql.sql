@@ -17,6 +17,15 @@ AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND store_items.version = $4::BIGINT
 
+-- checkpoints.erase.erase_item.found()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND store_items.version = $4::BIGINT
+
 -- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -1822,6 +1831,79 @@ SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
 OR store_items.namespace = $2::VARCHAR
+
+-- database.removals.delete_old_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.updated_at < $2::TIMESTAMP WITH TIME ZONE
+
+-- database.removals.delete_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key IN (
+  SELECT listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- database.removals.find_anchoring()
+SELECT store_items.value, store_items.updated_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/anchors/'
+
+-- database.removals.find_removals()
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key IN (
+  SELECT listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- database.removals.list_removals(after=True)
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key > $2::VARCHAR
+ORDER BY store_items.key
+LIMIT $3
+
+-- database.removals.list_removals(after=False)
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+ORDER BY store_items.key
+LIMIT $2
+
+-- database.removals.put_note()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
+    updated_at, signature, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
+    $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA, $11::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET version = $5::BIGINT, created_at = $8::TIMESTAMP WITH TIME ZONE,
+  updated_at = $9::TIMESTAMP WITH TIME ZONE, signature = $10::BYTEA, value = $11::BYTEA
+
+-- database.removals.read_lives()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- database.signed_items.lock_signed_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
@@ -7079,6 +7161,15 @@ WHERE threads.log_id IN (
     SELECT CAST(each.value ->> 0 AS uuid) AS log_id
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 
+-- log.delete.delete_rows.found(table=threads)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
 -- log.delete.delete_unneeded_state()
 DELETE FROM deltas
 WHERE deltas.log_id = $1::UUID
@@ -7124,6 +7215,16 @@ WHERE threads.log_id IN (
   FROM (
     SELECT CAST(each.value ->> 0 AS uuid) AS log_id
     FROM json_array_elements(CAST($5::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+
+-- log.delete.leave_tombstones.found()
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 AND threads.deleted_at IS NULL
 
 -- log.delete.move_epoch()
@@ -8701,6 +8802,120 @@ WHERE deltas.log_id = $2::UUID
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
+-- maintenance.anchor_reading.list_heads(which=all, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $4
+
+-- maintenance.anchor_reading.list_heads(which=all, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $2
+
+-- maintenance.anchor_reading.list_heads(which=thread, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.thread_id, threads.namespace) > ($3::VARCHAR, $4::VARCHAR)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $5
+
+-- maintenance.anchor_reading.list_heads(which=thread, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $3
+
+-- maintenance.anchor_reading.list_heads(which=changed, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature,
+  threads.active_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.active_at >= $2::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at, threads.log_id) > ($3::TIMESTAMP WITH TIME ZONE, $4::UUID)
+ORDER BY threads.active_at, threads.log_id
+LIMIT $5
+
+-- maintenance.anchor_reading.list_heads(which=changed, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature,
+  threads.active_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.active_at >= $2::TIMESTAMP WITH TIME ZONE
+ORDER BY threads.active_at, threads.log_id
+LIMIT $3
+
+-- maintenance.anchor_reading.list_items(changed=True, after=True)
+SELECT store_items.namespace, store_items.updated_at, store_items.key,
+  octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND store_items.updated_at >= $6::TIMESTAMP WITH TIME ZONE
+AND (store_items.namespace, store_items.updated_at, store_items.key) > ($7::VARCHAR,
+    $8::TIMESTAMP WITH TIME ZONE, $9::VARCHAR)
+ORDER BY store_items.namespace, store_items.updated_at, store_items.key
+LIMIT $10
+
+-- maintenance.anchor_reading.list_items(changed=True, after=False)
+SELECT store_items.namespace, store_items.updated_at, store_items.key,
+  octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND store_items.updated_at >= $6::TIMESTAMP WITH TIME ZONE
+ORDER BY store_items.namespace, store_items.updated_at, store_items.key
+LIMIT $7
+
+-- maintenance.anchor_reading.list_items(changed=False, after=True)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.namespace, store_items.key) > ($6::VARCHAR, $7::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $8
+
+-- maintenance.anchor_reading.list_items(changed=False, after=False)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $6
+
 -- maintenance.copy.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
@@ -8718,6 +8933,8 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 
 -- maintenance.copy.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
@@ -8726,6 +8943,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 
 -- maintenance.copy.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
@@ -8818,6 +9037,8 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
@@ -8829,6 +9050,8 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $2
 
@@ -8839,6 +9062,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
     $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
@@ -8851,6 +9076,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $1
 
@@ -8965,7 +9192,9 @@ FROM (
   WHERE store_items.tenant = $1::VARCHAR
   AND store_items.namespace != '/~vectors/'
   AND store_items.namespace != '/~keys/'
-  AND store_items.namespace != '/~signing/') AS stored
+  AND store_items.namespace != '/~signing/'
+  AND store_items.namespace != '/~signing/anchors/'
+  AND store_items.namespace != '/~signing/removals/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
@@ -8982,7 +9211,9 @@ FROM (
   WHERE store_items.tenant != '~'
   AND store_items.namespace != '/~vectors/'
   AND store_items.namespace != '/~keys/'
-  AND store_items.namespace != '/~signing/') AS stored
+  AND store_items.namespace != '/~signing/'
+  AND store_items.namespace != '/~signing/anchors/'
+  AND store_items.namespace != '/~signing/removals/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_vectors(scope=tenant)
@@ -9072,6 +9303,8 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
@@ -9089,6 +9322,8 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $2
 
@@ -9105,6 +9340,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
     $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
@@ -9123,6 +9360,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $1
 
@@ -9209,6 +9448,8 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.namespace, store_items.key
 LIMIT $4
@@ -9220,6 +9461,8 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.namespace, store_items.key
 LIMIT $2
 
@@ -11564,6 +11807,15 @@ WHERE made.relname = 'embeddings'
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
+
+-- search.signed_hits.read_any_item()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
 
 -- search.text.narrowed_items(below=False)
 WITH within AS MATERIALIZED (
@@ -15487,6 +15739,18 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 
+-- store.read.delete_expired.found()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+
 -- store.read.find_dimensions(below=False)
 SELECT embeddings.dimensions
 FROM embeddings
@@ -15780,6 +16044,23 @@ AND store_items.namespace < $3::VARCHAR
 AND NOT (store_items.namespace >= $4::VARCHAR
   AND store_items.namespace < $5::VARCHAR)
 
+-- store.write.clear_items.found(below=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+
+-- store.write.clear_items.found(below=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+
 -- store.write.delete_item(expected=any)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -15808,8 +16089,52 @@ AND store_items.version = $5::BIGINT
 AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.expires_at
 
+-- store.write.delete_item.found(expected=any)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- store.write.delete_item.found(expected=version)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+
+-- store.write.delete_item.found(expected=item)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
+
 -- store.write.delete_items()
 DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.write.delete_items.found()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND (store_items.namespace, store_items.key) IN (
   SELECT listed.namespace, listed.key

@@ -17,6 +17,15 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 AND store_items.version = ?
 
+-- checkpoints.erase.erase_item.found()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+
 -- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
@@ -2084,6 +2093,88 @@ SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.namespace = ?
 OR store_items.namespace = ?
+
+-- database.removals.delete_old_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.updated_at < ?
+
+-- database.removals.delete_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = '/~signing/removals/'
+AND store_items."key" IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed."key"
+  FROM listed)
+
+-- database.removals.find_anchoring()
+SELECT store_items.value, store_items.updated_at
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = '/~signing/anchors/'
+
+-- database.removals.find_removals()
+SELECT store_items."key", store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = '/~signing/removals/'
+AND store_items."key" IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed."key"
+  FROM listed)
+
+-- database.removals.list_removals(after=True)
+SELECT store_items."key", store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = '/~signing/removals/'
+AND store_items."key" > ?
+ORDER BY store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- database.removals.list_removals(after=False)
+SELECT store_items."key", store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = '/~signing/removals/'
+ORDER BY store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- database.removals.put_note()
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
+    updated_at, signature, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET version = ?, created_at = ?, updated_at = ?, signature = ?, value = ?
+
+-- database.removals.read_lives()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
 
 -- database.signed_items.lock_signed_item()
 UPDATE store_items
@@ -4709,6 +4800,18 @@ WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM listed)
 
+-- log.delete.delete_rows.found(table=threads)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
 -- log.delete.delete_unneeded_state()
 DELETE FROM deltas
 WHERE deltas.log_id = ?
@@ -4751,6 +4854,19 @@ AND deltas.label IN (
 UPDATE threads
 SET version=(threads.version + ?), last_ordinal=0, epoch=(threads.epoch + ?), head_id=NULL,
   previous_id=NULL, meta=?, forked_from=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND threads.deleted_at IS NULL
+
+-- log.delete.leave_tombstones.found()
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
 WHERE threads.log_id IN (
   WITH listed AS MATERIALIZED (
     SELECT each_listed.log_id AS log_id
@@ -6424,6 +6540,129 @@ VALUES ('optimize')
 INSERT INTO store_items_search(store_items_search)
 VALUES ('optimize')
 
+-- maintenance.anchor_reading.list_heads(which=all, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) > (?, ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.anchor_reading.list_heads(which=all, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.anchor_reading.list_heads(which=thread, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND (threads.thread_id, threads.namespace) > (?, ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.anchor_reading.list_heads(which=thread, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.anchor_reading.list_heads(which=changed, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature,
+  threads.active_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.active_at >= ?
+AND (threads.active_at, threads.log_id) > (?, ?)
+ORDER BY threads.active_at, threads.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.anchor_reading.list_heads(which=changed, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature,
+  threads.active_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.active_at >= ?
+ORDER BY threads.active_at, threads.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.anchor_reading.list_items(changed=True, after=True)
+SELECT store_items.namespace, store_items.updated_at, store_items."key",
+  length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.updated_at >= ?
+AND (store_items.namespace, store_items.updated_at, store_items."key") > (?, ?, ?)
+ORDER BY store_items.namespace, store_items.updated_at, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.anchor_reading.list_items(changed=True, after=False)
+SELECT store_items.namespace, store_items.updated_at, store_items."key",
+  length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.updated_at >= ?
+ORDER BY store_items.namespace, store_items.updated_at, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.anchor_reading.list_items(changed=False, after=True)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.namespace, store_items."key") > (?, ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.anchor_reading.list_items(changed=False, after=False)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
 -- maintenance.copy.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
@@ -6441,6 +6680,8 @@ WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 
 -- maintenance.copy.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
@@ -6449,6 +6690,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 
 -- maintenance.copy.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
@@ -6529,6 +6772,8 @@ WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -6541,6 +6786,8 @@ WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -6552,6 +6799,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -6564,6 +6813,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -6671,7 +6922,9 @@ FROM (
   WHERE store_items.tenant = ?
   AND store_items.namespace != '/~vectors/'
   AND store_items.namespace != '/~keys/'
-  AND store_items.namespace != '/~signing/') AS stored
+  AND store_items.namespace != '/~signing/'
+  AND store_items.namespace != '/~signing/anchors/'
+  AND store_items.namespace != '/~signing/removals/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
@@ -6688,7 +6941,9 @@ FROM (
   WHERE store_items.tenant != '~'
   AND store_items.namespace != '/~vectors/'
   AND store_items.namespace != '/~keys/'
-  AND store_items.namespace != '/~signing/') AS stored
+  AND store_items.namespace != '/~signing/'
+  AND store_items.namespace != '/~signing/anchors/'
+  AND store_items.namespace != '/~signing/removals/') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- maintenance.rotate_keys.count_vectors(scope=tenant)
@@ -6783,6 +7038,8 @@ WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -6802,6 +7059,8 @@ WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -6820,6 +7079,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -6839,6 +7100,8 @@ WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -6928,6 +7191,8 @@ WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
@@ -6940,6 +7205,8 @@ WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
 AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -7964,6 +8231,15 @@ AND (store_items."key" >= ?
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
+
+-- search.signed_hits.read_any_item()
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
 
 -- search.text.narrowed_items(below=False)
 WITH within AS (
@@ -11824,6 +12100,21 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
+-- store.read.delete_expired.found()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.expires_at <= ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
 -- store.read.find_dimensions(below=False)
 SELECT embeddings.dimensions
 FROM embeddings
@@ -12140,6 +12431,23 @@ AND store_items.namespace < ?
 AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 
+-- store.write.clear_items.found(below=False)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+
+-- store.write.clear_items.found(below=True)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
 -- store.write.delete_item(expected=any)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
@@ -12168,8 +12476,55 @@ AND store_items.version = ?
 AND store_items.created_at = ?
 RETURNING expires_at
 
+-- store.write.delete_item.found(expected=any)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- store.write.delete_item.found(expected=version)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+
+-- store.write.delete_item.found(expected=item)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+AND store_items.created_at = ?
+
 -- store.write.delete_items()
 DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.write.delete_items.found()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.created_at
+FROM store_items
 WHERE store_items.tenant = ?
 AND (store_items.namespace, store_items."key") IN (
   WITH listed AS MATERIALIZED (

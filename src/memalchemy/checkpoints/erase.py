@@ -17,7 +17,7 @@ from memalchemy.database.sqlite_shrink import erase_deleted_bytes
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.filters import Filter
-from memalchemy.keys import encode_namespace
+from memalchemy.keys import INTERNAL_RANGE, encode_namespace
 from memalchemy.log import Log, remove_log
 from memalchemy.log.entries import is_entry
 from memalchemy.log.listing import list_logs_of_thread
@@ -28,13 +28,13 @@ from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.kept_answers import erase_kept_answers
 from memalchemy.search.scope import (
     EMBEDDINGS,
-    INTERNAL_RANGE,
     ITEMS,
+    LIVES,
     in_scope,
     of_item,
     scope_binds,
 )
-from memalchemy.statements import Program, statement
+from memalchemy.statements import REMOVES_TENANT, Program, removal, statement
 
 
 async def erase(
@@ -155,6 +155,7 @@ def erase_rows_of_tenant(dialect: Dialect, table: str) -> Executable:
     """Delete every row of a tenant from a table; ``entries`` are a part of ``deltas``."""
     target: Any = _ERASABLE[table]
     gone = delete(target).where(target.c.tenant == bindparam("k_tenant"))
+    gone = gone.execution_options(**{REMOVES_TENANT: True})
     return gone.where(is_entry()) if table == "entries" else gone
 
 
@@ -164,7 +165,8 @@ def erase_internal_items(dialect: Dialect) -> Executable:
     namespace = ITEMS.c.namespace
     low, high = (bindparam(name, type_=namespace.type) for name in ("p_internal", "p_internal_end"))
     own = and_(namespace >= low, namespace < high)
-    return delete(ITEMS).where(ITEMS.c.tenant == bindparam("k_tenant"), own)
+    gone = delete(ITEMS).where(ITEMS.c.tenant == bindparam("k_tenant"), own)
+    return gone.execution_options(**{REMOVES_TENANT: True})
 
 
 @statement(narrowed=(False, True), after=(False, True))
@@ -188,7 +190,7 @@ def list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable | No
     return query.order_by(namespace, key).limit(bindparam("p_limit"))
 
 
-@statement()
+@removal(LIVES)
 def erase_item(dialect: Dialect) -> Executable:
     """Delete an item, and thereby its vectors, if it has the version that was read."""
     version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)

@@ -18,6 +18,7 @@ from memalchemy._version import __version__
 from memalchemy.cli import ctrl_c, exit_codes
 from memalchemy.cli.command import add_group, set_parameters
 from memalchemy.cli.commands import (
+    anchor,
     backup,
     copy,
     delete,
@@ -153,6 +154,7 @@ for _command in (
     keys.generate_key,
     keys.rotate_keys,
     sign.sign,
+    anchor.anchor,
     serve.serve,
 ):
     _command.add_to(app)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from ormsgpack import (
@@ -31,6 +31,9 @@ from ormsgpack import (
 
 from memalchemy.codec.keys import read_secret
 from memalchemy.errors import Corrupt, KeyMissing, NotSigned
+
+if TYPE_CHECKING:
+    from memalchemy.codec.anchors import AnchorCheck
 
 _VERSION = b"\x01"
 _ID, _HASH, _NONCE = 4, 16, 8
@@ -66,7 +69,7 @@ class _Key:
     To copy one takes less time than to make one from its key.
     """
 
-    __slots__ = ("element", "id", "mask", "row")
+    __slots__ = ("anchor", "element", "id", "identity", "mask", "row")
 
     def __init__(self, given: object) -> None:
         secret = read_secret(given)
@@ -79,6 +82,8 @@ class _Key:
         self.row = blake2b(digest_size=_HASH, key=derive(b"row"))
         self.element = blake2b(digest_size=_HASH, key=derive(b"element"))
         self.mask = blake2b(digest_size=2 * _HASH, key=derive(b"mask"))
+        self.anchor = blake2b(digest_size=2 * _HASH, key=derive(b"anchor"))
+        self.identity = blake2b(digest_size=_HASH, key=derive(b"identity"))
 
 
 class SigningKeys:
@@ -107,6 +112,8 @@ class SigningKeys:
         self._keys = {_VERSION + key.id: key for key in map(_Key, given or ())}
         self._first = next(iter(self._keys.values()), None)
         self.allow_unsigned = allow_unsigned
+        self.anchor: AnchorCheck | None = None
+        """The anchor that heads and items are held to when they are read."""
 
     def __repr__(self) -> str:
         return f"SigningKeys({len(self._keys)} keys)" if self._keys else "SigningKeys()"
@@ -282,6 +289,32 @@ class SigningKeys:
             raise Corrupt("the signature of a head has not the length of one")
         if _hash(key.row, (signature[:-_HASH], *content)) != signature[-_HASH:]:
             raise _not_what_was_signed()
+        return key
+
+    # --- Anchors ---------------------------------------------------------------------------------
+
+    def anchor_code(self, key_id: str, content: bytes) -> bytes:
+        """Return the code of 32 bytes that authenticates the *content* of an anchor.
+
+        Raises:
+            KeyMissing: the key is not here.
+        """
+        made = self._named(key_id).anchor.copy()
+        made.update(content)
+        return made.digest()
+
+    def identity_code(self, key_id: str, identity: Sequence[Any]) -> bytes:
+        """Return the code of 16 bytes by which an anchor names something, and tells no name.
+
+        Raises:
+            KeyMissing: the key is not here.
+        """
+        return _hash(self._named(key_id).identity, identity)
+
+    def _named(self, key_id: str) -> _Key:
+        key = self._keys.get(_VERSION + bytes.fromhex(key_id))
+        if key is None:
+            raise _missing(key_id, len(self._keys))
         return key
 
 

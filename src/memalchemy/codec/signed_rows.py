@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from memalchemy.codec.places import Place, row_place
-from memalchemy.codec.signatures import json_field
+from memalchemy.codec.signatures import SigningKeys, Sums, json_field
 
 
 class SignedHead(NamedTuple):
@@ -78,6 +78,20 @@ def head_content(row: Any) -> Sequence[Any]:
 def head_content_of_values(values: Sequence[Any]) -> Sequence[Any]:
     """Return what is signed of a head with these *values* of the columns `HEAD`, in their order."""
     return ("head", *values[:-1], json_field(values[-1]))
+
+
+def check_head(row: Any, keys: SigningKeys) -> Sums | None:
+    """Hold a row of ``threads`` to its signature, and to the anchor if *keys* have one.
+
+    Returns the sums of its log; ``None`` if it is not signed, which is allowed.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `SigningKeys.check` and `AnchorCheck.check_log`.
+    """
+    sums = keys.check_head(row.signature, head_content(row))
+    if sums is not None and keys.anchor is not None:
+        keys.anchor.check_log(row)
+    return sums
 
 
 def checkpoint_content(
@@ -196,6 +210,17 @@ def item_content_of(row: Any, tenant: str) -> Sequence[Any]:
     place = "item", tenant, row.namespace, row.key, row.version
     times = row.created_at, row.updated_at, row.expires_at, row.lifetime
     return (*place, json_field(row.meta), *times, row.codec, row.value)
+
+
+def check_item(row: Any, tenant: str, keys: SigningKeys) -> None:
+    """Hold a row of ``store_items`` to its signature, and to the anchor if *keys* have one.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `SigningKeys.check` and `AnchorCheck.check_item`.
+    """
+    keys.check(row.signature, item_content_of(row, tenant))
+    if row.signature is not None and keys.anchor is not None:
+        keys.anchor.check_item(tenant, row)
 
 
 def vector_content(

@@ -22,6 +22,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from memalchemy.codec.anchors import Anchor, check_anchor
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.contracts import Durability, Health, MigrateMode
@@ -98,6 +99,9 @@ class Database:
             signed is not written without one of its keys: `KeyMissing`.
         allow_unsigned: with *signing_keys*, read and change what is not signed, too, instead of
             refusing it.
+        anchor: with *signing_keys*, an `Anchor` or the path of one, which is read at once. What is
+            older than it, or is not there any more, is refused when it is read: `Corrupt`. See the
+            page on anchors.
         engine_options: passed to SQLAlchemy's `create_async_engine`. An engine of the host's takes
             neither these nor the timeouts. For an ``oracle://`` URL also ``config_dir`` (the
             directory of tnsnames.ora), ``wallet_location``, ``wallet_password``,
@@ -115,9 +119,10 @@ class Database:
     ``.sqlite`` or ``.sqlite3``, has a ``/`` or a backslash in it, or names a file that is there.
     After ``sqlite:`` any path does.
 
-    Construction does no I/O and needs no running loop; one object serves several loops, one after
-    another or in several threads, and survives a fork. One of SQLite that is dropped without
-    `close` ends its threads when they have done what they were given.
+    Construction does no I/O, unless *anchor* is a path, and needs no running loop; one object
+    serves several loops, one after another or in several threads, and survives a fork. One of
+    SQLite that is dropped without `close` ends its threads when they have done what they were
+    given.
     """
 
     tenant: str
@@ -140,6 +145,7 @@ class Database:
         allow_plaintext: bool = False,
         signing_keys: str | bytes | Iterable[str | bytes] | None = None,
         allow_unsigned: bool = False,
+        anchor: Anchor | str | PathLike[str] | None = None,
         **engine_options: Any,
     ) -> None:
         if migrate not in ("auto", "upgrade", "check", "off"):
@@ -153,6 +159,8 @@ class Database:
             allow_plaintext=allow_plaintext,
             signing=SigningKeys(signing_keys, allow_unsigned=allow_unsigned),
         )
+        if anchor is not None:
+            self._keyring.signing.anchor = check_anchor(anchor, self._keyring.signing)
         self._key_registry = KeyRegistry(self._keyring)
         open_ = partial(
             Backend,
@@ -512,7 +520,7 @@ class Database:
         if intent.kind == "statement" and not intent.signs_at_once:
             intent = replace(intent, kind="transaction")
         heads: dict[UUID, KnownHead] = {}
-        signed = sign_rows(program, self.dialect, self.signing, heads)
+        signed = sign_rows(program, self.dialect, self.signing, self.tenant, heads)
         sending = partial(
             self._backend.run,
             signed,

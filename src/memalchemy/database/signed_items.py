@@ -2,8 +2,8 @@
 
 A put binds the whole row of an item, and signs it before it is sent. It may be there to mend a row
 that was damaged, so it does not hold what it replaces to its signature: version and time of
-creation are taken over as they are. A statement that changes an item in place builds on the rest of
-the row: that is held to its signature before, and signed anew after it.
+creation are taken over as they are, if the anchor allows them. A statement that changes an item in
+place builds on the rest of the row: that is held to its signature before, and signed anew after it.
 
 A vector is signed with the version of its item. Where a put keeps vectors, they are signed for the
 new version when the program ends.
@@ -15,22 +15,26 @@ signature. Nobody is given it as an item, and every read of it can do with any v
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Executable, Table, and_, bindparam, select, tuple_, type_coerce, update
 from sqlalchemy.types import NULLTYPE
 
+from memalchemy.codec.anchors import Life, item_identity, microseconds
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.codec.signed_rows import (
     ITEM,
     ITEM_WORDS,
     VECTOR,
+    check_item,
     item_content,
     item_content_of,
     vector_content,
     vector_content_of,
 )
 from memalchemy.column_types import stored_vector_bytes
+from memalchemy.database.removals import hold_missing
 from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id
@@ -72,8 +76,14 @@ class ItemSigner:
             elif "p_signature" in work.binds:
                 self._sign_vector(binds)  # type: ignore[arg-type]
         elif "i_signature" in work.binds:
+            names = (binds[f"i_{name}"] for name in ("namespace", "key", "version", "created_at"))
+            for namespace, key, version, created_at in zip(*names, strict=True):
+                place = binds["k_tenant"], namespace, key
+                yield from self._hold_to_anchor(place, version, created_at)
             self._sign_items(binds)  # type: ignore[arg-type]
         elif _binds_item(work):
+            place = _place_of(binds)
+            yield from self._hold_to_anchor(place, binds["p_version"], binds["p_created_at"])
             self._sign_item(binds)  # type: ignore[arg-type]
         elif _changes_item(work):
             yield from self._check_item(binds)
@@ -129,6 +139,25 @@ class ItemSigner:
         content = vector_content(*_place_of(binds), **named, vector=binds["p_float32"])
         binds["p_signature"] = self._keys.sign(content)
 
+    def _hold_to_anchor(self, place: Place, version: int, created_at: datetime) -> Program[None]:
+        """Hold what a put is to replace to the anchor, if there is one: a put does not hide it.
+
+        Nothing is read where the anchor does not have the item, or a version of it is there.
+        """
+        anchor, identity = self._keys.anchor, item_identity(*place)
+        record = None if anchor is None else anchor.find(place[0], identity)
+        if anchor is None or record is None:
+            return
+        with errors_about(f"the item {place[2]!r} in {place[1]}"):
+            if version > 1:
+                anchor.check(place[0], identity, Life(microseconds(created_at), version - 1))
+                return
+            row = yield from self._read_item(dict(zip(_KEY_BINDS, place, strict=True)))
+            if row is not None:  # it has expired
+                check_item(row, place[0], self._keys)
+            else:
+                yield from hold_missing(self._dialect, place[0], identity, self._keys)
+
     # --- Rows that are there ---------------------------------------------------------------------
 
     def _read_item(self, binds: Mapping[str, Any]) -> Program[Any | None]:
@@ -144,7 +173,7 @@ class ItemSigner:
         row = yield from self._read_item(binds)
         if row is not None:
             with errors_about(f"the item {row.key!r} in {row.namespace}"):
-                self._keys.check(row.signature, item_content_of(row, row.tenant))
+                check_item(row, row.tenant, self._keys)
                 self._keys.check_words(row.signature, [getattr(row, name) for name in ITEM_WORDS])
 
     def _sign_changed(self, binds: Mapping[str, Any]) -> Program[None]:

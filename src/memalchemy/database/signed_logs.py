@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from memalchemy.codec.anchors import log_identity
 from memalchemy.codec.places import Place, entry_place
 from memalchemy.codec.signatures import NO_ROWS, SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
@@ -34,6 +35,7 @@ from memalchemy.codec.signed_rows import (
     DELTA_WORDS,
     HEAD,
     SignedHead,
+    check_head,
     checkpoint_content,
     checkpoint_content_of,
     delta_content,
@@ -43,6 +45,7 @@ from memalchemy.codec.signed_rows import (
     parts_of_log_row,
 )
 from memalchemy.database.known_heads import KNOWN_HEAD, MOVED_HEAD, SIGNED_FIRST, KnownHead
+from memalchemy.database.removals import hold_missing
 from memalchemy.database.sealing import place_of_row
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, about
@@ -115,14 +118,19 @@ class LogSigner:
 
     tables = frozenset({"threads", "checkpoints", "deltas"})
 
-    def __init__(self, dialect: Dialect, keys: SigningKeys, heads: dict[UUID, KnownHead]) -> None:
+    def __init__(
+        self, dialect: Dialect, keys: SigningKeys, tenant: str, heads: dict[UUID, KnownHead]
+    ) -> None:
         self._dialect = dialect
         self._keys = keys
+        self._tenant = tenant
         self._heads = heads
         """The heads as the program has left them."""
         self._logs: dict[UUID, _Log] = {}
         self._locked: set[UUID] = set()
         """The logs that the program has locked."""
+        self._locked_last: set[UUID] = set()
+        """Those that it has locked by its last statement of that kind."""
 
     # --- Around a statement ----------------------------------------------------------------------
 
@@ -155,7 +163,9 @@ class LogSigner:
             if work.table == "threads" and answer:
                 self._heads[binds["k_log_id"]] = binds[KNOWN_HEAD]
         elif work.does == "lock" and work.table == "threads":
-            self._locked |= {log_key(row.tenant, row.thread_id, row.namespace) for row in answer}
+            locked = {log_key(row.tenant, row.thread_id, row.namespace) for row in answer}
+            self._locked |= locked
+            self._locked_last = locked
         elif work.does == "copy" and work.table in _TABLES:
             yield from self._sign_copies(work.table, binds)
         elif work.does == "update" and work.table in _TABLES and "p_signature" not in work.binds:
@@ -194,8 +204,8 @@ class LogSigner:
             yield from self._open(log_id)
 
     def _erase_locked(self) -> None:
-        """Note that all rows of the locked logs go: they need not be what was signed."""
-        for log_id in self._locked:
+        """Note that all rows of the logs locked last go: they need not be what was signed."""
+        for log_id in self._locked_last:
             log = self._logs.setdefault(log_id, _Log(None, NO_ROWS, NO_ROWS))
             log.erased, log.sums = True, NO_ROWS
 
@@ -205,11 +215,13 @@ class LogSigner:
             return
         rows = yield read_signed_head(self._dialect, locks=True), {"k_log_id": log_id}
         if not rows:
+            identity = log_identity(self._tenant, log_id)
+            yield from hold_missing(self._dialect, self._tenant, identity, self._keys)
             self._logs[log_id] = _Log(None, NO_ROWS, NO_ROWS)
             return
         head = rows[0]
         with errors_about(f"thread {head.thread_id!r}"):
-            sums = self._keys.check_head(head.signature, head_content(head))
+            sums = check_head(head, self._keys)
         self._logs[log_id] = _Log(head, sums, sums)
 
     def _read_known(self, log_id: UUID, log: _Log) -> Program[None]:

@@ -1,9 +1,9 @@
 """Sign what a program writes, and hold what it builds on to its signatures.
 
 `Database.run` is the one door through which programs run, so it is the one place where rows are
-signed: no road can forget it. A *signer* for the logs and one for the items are told of each
-statement that writes to their tables, before and after it is sent, and of the program's end, and
-may send statements of their own then.
+signed: no road can forget it. A *signer* for the logs, one for the items, and one for notes of what
+is removed are told of each statement that writes to their tables, before and after it is sent, and
+of the program's end, and may send statements of their own then.
 
 Rows are signed where a statement binds all of them. What a statement changes in place is read and
 held to its signature before, and signed anew after it.
@@ -22,11 +22,12 @@ from sqlalchemy.sql import visitors
 
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.database.known_heads import KnownHead
+from memalchemy.database.removals import RemovalSigner
 from memalchemy.database.signed_items import ItemSigner
 from memalchemy.database.signed_logs import LogSigner
 from memalchemy.dialects import LOCKS, Dialect
 from memalchemy.errors import MemalchemyError
-from memalchemy.statements import ERASES, Answer, Parameters, Program
+from memalchemy.statements import ERASES, FINDS, REMOVES_TENANT, Answer, Parameters, Program
 
 T = TypeVar("T")
 Binds = Mapping[str, Any]
@@ -45,6 +46,10 @@ class Work:
     """The names of its binds."""
     erases: bool = False
     """True if the statement is part of the removal of whole logs."""
+    removed: Executable | None = None
+    """The query that finds the logs or items which it will remove."""
+    removes_tenant: bool = False
+    """True if it removes all that a tenant has in the table."""
 
 
 class Signer(Protocol):
@@ -66,9 +71,12 @@ def sign_rows(
     program: Callable[[], Program[T]],
     dialect: Dialect,
     keys: SigningKeys,
+    tenant: str,
     heads: dict[UUID, KnownHead],
 ) -> Callable[[], Program[T]]:
     """Return *program* so that each row it writes is signed, and each row it changes was right.
+
+    What it removes of *tenant* is noted if anchors are taken of that.
 
     It then needs a transaction, even if it is a single statement, unless that binds all signatures.
     *heads* is given the heads of logs as the program has left them, which are so once it has been
@@ -77,7 +85,11 @@ def sign_rows(
 
     def signed() -> Program[T]:
         heads.clear()  # of a run that was rolled back
-        signers: list[Signer] = [LogSigner(dialect, keys, heads), ItemSigner(dialect, keys)]
+        signers: list[Signer] = [
+            LogSigner(dialect, keys, tenant, heads),
+            ItemSigner(dialect, keys),
+            RemovalSigner(dialect, keys, tenant),
+        ]
         running = program()
         try:
             asked = next(running)
@@ -150,5 +162,12 @@ def _look_at(statement: Any) -> Work | None:
         same = source is not None and any(part is table for part in visitors.iterate(source))
         return Work("copy" if same else "insert", table.name, binds)
     does: Literal["update", "delete"] = "update" if isinstance(statement, Update) else "delete"
-    erases = bool(statement.get_execution_options().get(ERASES))
-    return Work(does, table.name, binds, erases)
+    options = statement.get_execution_options()
+    return Work(
+        does,
+        table.name,
+        binds,
+        erases=bool(options.get(ERASES)),
+        removed=options.get(FINDS),
+        removes_tenant=bool(options.get(REMOVES_TENANT)),
+    )

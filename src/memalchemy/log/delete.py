@@ -44,7 +44,7 @@ from memalchemy.log.tables import (
     same_log,
     write_key_range,
 )
-from memalchemy.statements import ERASES, Program, statement
+from memalchemy.statements import ERASES, Program, removal, statement
 
 ORPHANED_AFTER = timedelta(days=1)
 """The age at which pending writes are removed if their checkpoint was never saved."""
@@ -151,7 +151,11 @@ def is_of_listed_log(dialect: Dialect, table: Any) -> ColumnElement[bool]:
 _TABLES = {"checkpoints": CHECKPOINTS, "entries": DELTAS, "deltas": DELTAS, "threads": THREADS}
 
 
-@statement(table=tuple(_TABLES))
+_LIVES = {"threads": ("log_id", "tenant", "created_at", "version", "next_seq")}
+"""The columns that tell which state of which log was removed."""
+
+
+@removal(_LIVES, table=tuple(_TABLES))
 def delete_rows(dialect: Dialect, table: str) -> Executable:
     """Delete the rows of the listed logs from a table; ``entries`` are a part of ``deltas``."""
     gone = delete(_TABLES[table]).where(is_of_listed_log(dialect, _TABLES[table]))
@@ -159,7 +163,7 @@ def delete_rows(dialect: Dialect, table: str) -> Executable:
     return gone.where(DELTAS.c.kind.in_(constants("entry"))) if table == "entries" else gone
 
 
-@statement()
+@removal(_LIVES)
 def leave_tombstones(dialect: Dialect) -> Executable:
     """Turn the heads of the listed logs into tombstones, which keep ids and the epoch alone."""
     return (

@@ -12,18 +12,21 @@ from typing import Any
 
 from sqlalchemy import cast, null
 
+from memalchemy.codec.anchors import log_identity
 from memalchemy.codec.places import Place, write_place
 from memalchemy.codec.signatures import SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
     CHECKPOINT,
     HEAD,
+    SignedHead,
+    check_head,
     checkpoint_content_of_values,
     delta_words,
     entry_content,
-    head_content,
     head_content_of_values,
     state_content,
 )
+from memalchemy.database.removals import hold_missing
 from memalchemy.database.signed_logs import (
     errors_about,
     read_signatures,
@@ -70,10 +73,12 @@ _values_of_info = attrgetter(*CHECKPOINT)
 
 
 def _check_live_head(log: Log, row: Any, keys: SigningKeys) -> None:
-    """Hold the head of a log that is not deleted, read beside a state, to its signature."""
+    """Hold the head of a log that is not deleted, read beside a state, as `check_head` does."""
     *columns, meta = _head_of(row)
-    content = head_content_of_values((log.key, *log, *columns, None, meta))
-    keys.check_head_alone(row.head_signature, content)
+    head = SignedHead._make((log.key, *log, *columns, None, meta))
+    keys.check_head_alone(row.head_signature, head_content_of_values(head))
+    if row.head_signature is not None and keys.anchor is not None:
+        keys.anchor.check_log(head)
 
 
 def check_chain(log: Log, rows: Sequence[Any] | None, keys: SigningKeys) -> None:
@@ -207,8 +212,10 @@ def check_newest_entry(
     Raises:
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
     """
-    if rows and keys.signs:
-        last = rows[-1].seq or 0
+    if not keys.signs:
+        return
+    last = (rows[-1].seq or 0) if rows else 0
+    if rows or (keys.anchor is not None and keys.anchor.has_log(log.tenant, log.key)):
         yield from _hold_to_head(
             dialect, log, keys, lambda _, sums: sums is None or sums.last_entry == last
         )
@@ -226,7 +233,7 @@ def _hold_to_head(
     heads = yield read_signed_head(dialect, locks=False), {"k_log_id": log.key}
     if heads:
         with errors_about(f"thread {log.thread_id!r}"):
-            sums = keys.check_head(heads[0].signature, head_content(heads[0]))
+            sums = check_head(heads[0], keys)
             if agrees(heads[0], sums):
                 return
     yield from check_sums(dialect, log, keys)
@@ -255,8 +262,10 @@ def check_sums(dialect: Dialect, log: Log, keys: SigningKeys) -> Program[None]:
             if not before:
                 if found:
                     raise rows_do_not_add_up()
+                identity = log_identity(log.tenant, log.key)
+                yield from hold_missing(dialect, log.tenant, identity, keys)
                 return
-            sums = keys.check_head(before[0].signature, head_content(before[0]))
+            sums = check_head(before[0], keys)
             if sums is not None and sum_up(keys, found) != sums:
                 raise rows_do_not_add_up()
         return

@@ -30,12 +30,12 @@ from memalchemy.database import MAINTENANCE, Database
 from memalchemy.database.sqlite_shrink import file_pages, file_step, pause_for_others, shrink_file
 from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.events import Event, operation
-from memalchemy.keys import decode_namespace
+from memalchemy.keys import INTERNAL_RANGE, decode_namespace
 from memalchemy.log.entries import is_entry, is_not_empty
 from memalchemy.log.scan import run_query
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, constants, live, same_log
 from memalchemy.schema import Base
-from memalchemy.search.scope import EMBEDDINGS, INTERNAL_RANGE, ITEMS, live_item
+from memalchemy.search.scope import EMBEDDINGS, ITEMS, live_item
 from memalchemy.statements import Program, program_of, statement
 
 __all__ = [

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, not_, or_,
 
 from memalchemy.codec.signed_rows import ITEM_WORDS
 from memalchemy.dialects import MAX_LISTED, Dialect
-from memalchemy.keys import INTERNAL_PREFIX, encode_id
+from memalchemy.keys import INTERNAL_RANGE, encode_id, is_internal
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
@@ -33,8 +33,8 @@ STORED = (
 )
 """Columns of which an item consists."""
 
-INTERNAL_RANGE = (INTERNAL_PREFIX + "a", INTERNAL_PREFIX + "{")
-"""Range of memalchemy's own namespaces, its end excluded: a letter follows the ``~``."""
+LIVES = {"store_items": (*ITEM_KEY, "version", "created_at")}
+"""Columns that tell which state of which item was removed, for `statements.removal`."""
 
 
 def in_scope(table: Any, below: bool) -> ColumnElement[bool]:
@@ -63,7 +63,7 @@ def not_internal(table: Any) -> ColumnElement[bool]:
 
 def is_in_scope(path: str, top: str) -> bool:
     """Return whether an encoded namespace is *top* or a user's namespace below it."""
-    return path.startswith(top) and not INTERNAL_RANGE[0] <= path < INTERNAL_RANGE[1]
+    return path.startswith(top) and not is_internal(path)
 
 
 def scope_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:

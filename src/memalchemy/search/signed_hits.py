@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from sqlalchemy import Executable, select
+
+from memalchemy.codec.anchors import item_identity
 from memalchemy.codec.signatures import SigningKeys
-from memalchemy.codec.signed_rows import item_content_of, vector_content_of
+from memalchemy.codec.signed_rows import check_item, vector_content_of
 from memalchemy.column_types import stored_vector_bytes
+from memalchemy.database.removals import hold_missing
+from memalchemy.database.signed_logs import errors_about
+from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, about
+from memalchemy.search.scope import ITEMS, Place, of_item, stored
+from memalchemy.statements import Program, statement
 
 
 def check_items(
@@ -27,11 +35,43 @@ def check_items(
         return
     for row in rows:
         try:
-            signing.check(row.signature, item_content_of(row, tenant))
+            check_item(row, tenant, signing)
             if words:
                 signing.check_words(row.signature, (row.search_text, row.field_terms))
         except (Corrupt, KeyMissing) as error:
             raise about_item(error, row) from error
+
+
+def hold_missing_items(
+    dialect: Dialect, tenant: str, places: Iterable[Place], keys: SigningKeys
+) -> Program[None]:
+    """Check that items which no read has found may be missing, if *keys* have an anchor.
+
+    Two statements for each that the anchor has.
+
+    Raises:
+        Corrupt: the anchor has one, and it has neither expired nor been removed with a key.
+    """
+    if keys.anchor is None:
+        return
+    for namespace, key in places:
+        identity = item_identity(tenant, namespace, key)
+        record = keys.anchor.find(tenant, identity)
+        if record is None or record.is_gone:
+            continue
+        with errors_about(f"the item {key!r} in {namespace}"):
+            binds = {"k_tenant": tenant, "k_namespace": namespace, "k_key": key}
+            rows = yield read_any_item(dialect), binds
+            if rows:  # it has expired, or was put meanwhile
+                check_item(rows[0], tenant, keys)
+            else:
+                yield from hold_missing(dialect, tenant, identity, keys)
+
+
+@statement()
+def read_any_item(dialect: Dialect) -> Executable:
+    """Select an item, also one that has expired."""
+    return select(*stored()).where(of_item(ITEMS))
 
 
 def check_vectors(tenant: str, rows: Iterable[Any], signing: SigningKeys) -> None:

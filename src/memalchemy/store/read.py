@@ -28,6 +28,7 @@ from memalchemy.keys import decode_namespace
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEMS,
+    LIVES,
     in_scope,
     is_listed,
     live_item,
@@ -36,7 +37,7 @@ from memalchemy.search.scope import (
     stored,
 )
 from memalchemy.search.signed_hits import about_item, check_items
-from memalchemy.statements import statement
+from memalchemy.statements import removal, statement
 
 ORDERS = ("newest", "key")
 
@@ -248,7 +249,7 @@ def list_expired(dialect: Dialect) -> Executable:
     return _limited(select(ITEMS.c.namespace, ITEMS.c.key).where(_expired()))
 
 
-@statement()
+@removal(LIVES)
 def delete_expired(dialect: Dialect) -> Executable:
     """Delete the items that ``p_keys`` lists and that have still expired."""
     return delete(ITEMS).where(_expired(), is_listed(dialect, ITEMS))

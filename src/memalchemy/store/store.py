@@ -38,6 +38,7 @@ from memalchemy.contracts import (
 )
 from memalchemy.database import (
     OFF_LOOP_BYTES,
+    READ,
     WRITE,
     WRITE_ROWS,
     WRITE_ROWS_STATEMENT,
@@ -52,15 +53,21 @@ from memalchemy.dialects import MAX_LISTED
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
-from memalchemy.keys import check_list, check_name, decode_namespace, encode_namespace
+from memalchemy.keys import (
+    INTERNAL_RANGE,
+    check_list,
+    check_name,
+    decode_namespace,
+    encode_namespace,
+)
 from memalchemy.log.scan import run_query
 from memalchemy.metadata import check_metadata
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction
 from memalchemy.search.kept_answers import erase_kept_answers
-from memalchemy.search.scope import INTERNAL_RANGE, Place, key_lists, scope_binds
-from memalchemy.search.signed_hits import check_vectors
+from memalchemy.search.scope import Place, key_lists, scope_binds
+from memalchemy.search.signed_hits import check_vectors, hold_missing_items
 from memalchemy.search.vectors import METRICS, Metric, check_vector
 from memalchemy.statements import Program
 from memalchemy.store import read, write
@@ -539,6 +546,7 @@ class Store:
         with operation("store.get", **self._about(namespace)) as event:
             rows = await self._rows(statement, binds, connection, event)
             if not rows:
+                await self._hold_missing([place_of(binds)], connection)
                 return None
             event.payload_bytes = len(rows[0].value)
             item = await off_loop(
@@ -580,6 +588,8 @@ class Store:
                     found[name] = read.to_item(self.db.tenant, row, self.db.keyring)
                     if row.lifetime is not None:
                         ending.append(row)
+            absent = [place for place, name in wanted.items() if name not in found]
+            await self._hold_missing(absent, connection)
         wants = self._settings.refresh_ttl if refresh is None else refresh
         if ending and wants and not self.db.read_only:
             for prolonged in await self._extend_lifetimes(ending, connection):
@@ -595,7 +605,10 @@ class Store:
         """Return whether the item exists, whatever its value; does not extend its life."""
         binds, statement = item_binds(self.db, namespace, key), read.has_item(self.db.dialect)
         with operation("store.get", **self._about(namespace)) as event:
-            return bool(await self._rows(statement, binds, connection, event))
+            if await self._rows(statement, binds, connection, event):
+                return True
+            await self._hold_missing([place_of(binds)], connection)
+        return False
 
     async def get_embedding(
         self,
@@ -1354,6 +1367,15 @@ class Store:
 
     def _about(self, namespace: Namespace) -> dict[str, Any]:
         return {"tenant": self.db.tenant, "details": {"namespace": "/".join(namespace)}}
+
+    async def _hold_missing(
+        self, places: Sequence[Place], connection: HostConnection | None
+    ) -> None:
+        """Raise `Corrupt` if the database's anchor has one of *places*, where no item was found."""
+        if self.db.signing.anchor is not None and places:
+            d, tenant, keys = self.db.dialect, self.db.tenant, self.db.signing
+            program = partial(hold_missing_items, d, tenant, places, keys)
+            await self.db.run(program, READ, connection=connection)
 
     async def _rows(
         self,

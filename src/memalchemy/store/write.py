@@ -41,6 +41,7 @@ from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEM_KEY,
     ITEMS,
+    LIVES,
     Place,
     in_scope,
     is_listed,
@@ -49,7 +50,7 @@ from memalchemy.search.scope import (
     of_item,
     scope_binds,
 )
-from memalchemy.statements import NAMELESS, Program, statement
+from memalchemy.statements import NAMELESS, Program, removal, statement
 
 _ITEM_COLUMNS = (
     "meta", "codec", "checksum", "search_text", "field_terms", "updated_at", "expires_at",
@@ -301,7 +302,7 @@ def delete_vectors_of_items(dialect: Dialect) -> Executable:
     return delete(EMBEDDINGS).where(tenant, is_listed(dialect, EMBEDDINGS))
 
 
-@statement(expected=("any", "version", "item"))
+@removal(LIVES, expected=("any", "version", "item"))
 def delete_item(dialect: Dialect, expected: str) -> Executable:
     """Delete an item with its vectors, if it is as expected; return when it would have expired."""
     gone = delete(ITEMS).where(of_item(ITEMS), *_conditions_on_item(expected))
@@ -309,14 +310,14 @@ def delete_item(dialect: Dialect, expected: str) -> Executable:
     return gone.returning(ITEMS.c.expires_at)
 
 
-@statement()
+@removal(LIVES)
 def delete_items(dialect: Dialect) -> Executable:
     """Delete the live items that ``p_keys`` lists, of one tenant, with their vectors."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     return delete(ITEMS).where(tenant, is_listed(dialect, ITEMS), live_item())
 
 
-@statement(below=(False, True))
+@removal(LIVES, below=(False, True))
 def clear_items(dialect: Dialect, below: bool) -> Executable:
     """Delete all items of a namespace."""
     return delete(ITEMS).where(in_scope(ITEMS, below))

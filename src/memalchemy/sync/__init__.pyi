@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memalchemy.checkpoints.checkpointer import CheckpointerOptions
 from memalchemy.checkpoints.retention import ProgressCallback
+from memalchemy.codec.anchors import Anchor
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.collections import MemoryResult as MemoryResult
@@ -228,6 +229,9 @@ class Database:
             signed is not written without one of its keys: `KeyMissing`.
         allow_unsigned: with *signing_keys*, read and change what is not signed, too, instead of
             refusing it.
+        anchor: with *signing_keys*, an `Anchor` or the path of one, which is read at once. What is
+            older than it, or is not there any more, is refused when it is read: `Corrupt`. See the
+            page on anchors.
         engine_options: passed to SQLAlchemy's `create_async_engine`. An engine of the host's takes
             neither these nor the timeouts. For an ``oracle://`` URL also ``config_dir`` (the
             directory of tnsnames.ora), ``wallet_location``, ``wallet_password``,
@@ -245,9 +249,10 @@ class Database:
     ``.sqlite`` or ``.sqlite3``, has a ``/`` or a backslash in it, or names a file that is there.
     After ``sqlite:`` any path does.
 
-    Construction does no I/O and needs no running loop; one object serves several loops, one after
-    another or in several threads, and survives a fork. One of SQLite that is dropped without
-    `close` ends its threads when they have done what they were given.
+    Construction does no I/O, unless *anchor* is a path, and needs no running loop; one object
+    serves several loops, one after another or in several threads, and survives a fork. One of
+    SQLite that is dropped without `close` ends its threads when they have done what they were
+    given.
     """
 
     tenant: str
@@ -269,6 +274,7 @@ class Database:
         allow_plaintext: bool = False,
         signing_keys: str | bytes | Iterable[str | bytes] | None = None,
         allow_unsigned: bool = False,
+        anchor: Anchor | str | PathLike[str] | None = None,
         **engine_options: Any,
     ) -> None: ...
     def __enter__(self) -> Self: ...

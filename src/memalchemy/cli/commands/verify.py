@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memalchemy.cli.anchor_files import read_anchor
 from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
@@ -14,7 +16,7 @@ from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.namespaces import thread_not_found
 from memalchemy.cli.options import AllTenantsOption, ThreadOption
 from memalchemy.cli.parsers import parse_sample
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage import UsageError, usage_errors
 
 if TYPE_CHECKING:
     from memalchemy.verify import Finding, Report
@@ -29,6 +31,16 @@ async def verify(
     ] = None,
     thread: ThreadOption = None,
     all_tenants: AllTenantsOption = False,
+    anchor: Annotated[
+        Path | None,
+        typer.Option(
+            "--anchor", metavar="FILE", help="Also compare with the anchor in FILE. See anchor."
+        ),
+    ] = None,
+    digest: Annotated[
+        str | None,
+        typer.Option("--digest", metavar="HEX", help="The digest that the anchor must have."),
+    ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Rebuild text indexes that are wrong.")
     ] = False,
@@ -45,17 +57,21 @@ async def verify(
     states = None if sample is None else parse_sample(sample)
     if thread is not None and all_tenants:
         raise UsageError("give --thread or --all-tenants, not both: a thread belongs to one tenant")
+    held = None if anchor is None else read_anchor(anchor, digest)
+    if digest is not None and held is None:
+        raise UsageError("--digest is of an anchor: give --anchor FILE, too")
     # SQLite compares a text index with its rows only where it may write.
     async with ctx.database(read_only=not repair and not ctx.is_writable_file) as db:
         if thread is not None:
             thread = await find_thread(db, thread)
-        with ctx.terminal.progress("verifying") as progress:
+        with ctx.terminal.progress("verifying") as progress, usage_errors():
             report = await verify(
                 db,
                 thread_id=thread,
                 all_tenants=all_tenants,
                 sample=states,
                 repair=repair,
+                anchor=held,
                 progress=progress.update,
             )
     if thread is not None and not report.logs and report.ok:

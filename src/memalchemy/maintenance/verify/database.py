@@ -11,11 +11,13 @@ import time
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Executable, Integer, Select, bindparam, func, literal_column, or_, select
 
+from memalchemy.codec.anchors import Anchor, AnchorCheck, check_anchor
 from memalchemy.database import Database
 from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect
@@ -25,6 +27,12 @@ from memalchemy.keys import check_thread_id, encode_id
 from memalchemy.log import Log
 from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, same_log
+from memalchemy.maintenance.anchor_reading import (
+    AnchorFinding,
+    RowCounter,
+    TenantReading,
+    find_missing_tenants,
+)
 from memalchemy.maintenance.verify.items import ItemCheck
 from memalchemy.maintenance.verify.log_signatures import LogSignatureCheck
 from memalchemy.maintenance.verify.logs import LogCheck
@@ -44,6 +52,7 @@ async def verify(
     all_tenants: bool = False,
     sample: int | float | None = None,
     repair: bool = False,
+    anchor: Anchor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Read what *db* holds of its tenant and report what is wrong with it.
@@ -62,6 +71,8 @@ async def verify(
             everything. What needs all rows is left out: the database's own check, orphans,
             lineage, counters.
         repair: rebuild a text index that is wrong. Nothing else is ever changed.
+        anchor: also hold each log and item to this anchor, and look for those that it has and the
+            database has not; not with *sample*. Of one thread what is there is held to it.
         progress: called with positions and items done, and in all, as they were at the start.
 
     Raises:
@@ -69,13 +80,18 @@ async def verify(
         DatabaseUnreachable, AuthenticationFailed.
         ReadOnly: *repair*, and *db* was opened read-only.
         CapabilityMissing: *all_tenants*, and row-level security shows the role one of them.
-        ValueError: *sample* is neither a whole number above zero nor a fraction between 0 and 1.
+        ValueError: *sample* is neither a whole number above zero nor a fraction between 0 and 1; or
+            there is an *anchor*, and *sample* or no signing keys.
+        Corrupt, KeyMissing: *anchor* was changed, or was made with another key.
     """
     if thread_id is not None:
         check_thread_id(thread_id)
     if thread_id is not None and all_tenants:
         raise ValueError("thread_id is of one tenant; it does not go with all_tenants")
     _check_sample(sample)
+    if anchor is not None and sample is not None:
+        raise ValueError("an anchor is about everything; it does not go with sample")
+    held = None if anchor is None else check_anchor(anchor, db.signing)
     if repair:
         db.check_writable()
     if all_tenants:
@@ -84,7 +100,7 @@ async def verify(
     started = time.perf_counter()
     with operation("verify", tenant=tenant, thread_id=thread_id):
         await db.check()
-        check = DatabaseCheck(db, thread_id, all_tenants, sample, progress)
+        check = DatabaseCheck(db, thread_id, all_tenants, sample, progress, held)
         repaired = await check.run(repair)
     return check.report.build(
         tenant=tenant,
@@ -139,6 +155,7 @@ class DatabaseCheck:
         all_tenants: bool,
         sample: int | float | None,
         progress: Callable[[int, int], None] | None,
+        anchor: AnchorCheck | None = None,
     ) -> None:
         self.db = db
         self.report: ReportBuilder = ReportBuilder()
@@ -147,6 +164,7 @@ class DatabaseCheck:
         self._all_tenants = all_tenants
         self._sample = sample
         self._progress = progress
+        self._anchor = anchor
         self._scope = "tenant" if thread_id is None else "thread"
         self._whole = sample is None and thread_id is None
 
@@ -159,6 +177,8 @@ class DatabaseCheck:
             await self._check_rows(tenants)
         except Corrupt as error:
             self.report.add("unreadable", f"logs and items cannot be counted: {error}")
+        if self._anchor is not None:
+            await self._hold_to_anchor(self._anchor, tenants)
         if self._whole:
             await self._check_references(tenants)
         await self.text_indexes.check_indexes(whole=self._whole)
@@ -312,6 +332,24 @@ class DatabaseCheck:
 
     def _item_check(self, tenant: str) -> ItemCheck:
         return ItemCheck(self.db, tenant, self.report, self.text_indexes)
+
+    # --- Anchors -----------------------------------------------------------------------------
+
+    async def _hold_to_anchor(self, anchor: AnchorCheck, tenants: Sequence[str]) -> None:
+        """Hold heads and items to an anchor. What their signatures do not prove is told before."""
+
+        def found(finding: AnchorFinding) -> None:
+            self.report.add("anchor", remedy=REMEDIES["anchor"], **asdict(finding))
+
+        for tenant in tenants:
+            reading = TenantReading(self.db.for_tenant(tenant), anchor, found, RowCounter(None))
+            try:
+                await reading.hold(self._thread_id)
+            except Corrupt as error:
+                self.report.add("anchor", str(error), tenant=tenant)
+        if self._all_tenants:
+            for finding in find_missing_tenants(anchor, tenants):
+                found(finding)
 
     # --- References --------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ CODES = {
     "key": "a payload is encrypted with a key that was not given",
     "plaintext": "a payload is not encrypted, in a database that was opened with keys",
     "signature": "a row is not what was signed with its key at its place, or is not signed",
+    "anchor": "an anchor has a later state, or something that is not there or was removed",
     "kind": "a row is of a kind that this release does not know",
     "size": "a recorded size is not that of what is stored",
     "metadata": "metadata is no JSON object",
@@ -57,6 +58,8 @@ REMEDIES = {
     "log-id": "put the names back that it had, or delete its row of threads, with which its "
     "checkpoints and entries go",
     "key": "run verify with the key in MEMALCHEMY_KEYS",
+    "anchor": "if a backup was restored on purpose, memalchemy anchor FILE --accept-rollback; "
+    "otherwise find out who has put an older copy back, or removed something",
     "plaintext": "see who wrote it: memalchemy rotate-keys --dry-run lists all such rows; if it "
     "is genuine, memalchemy rotate-keys --encrypt-plaintext",
 }

@@ -1,0 +1,425 @@
+"""Anchors: lower bounds of the logs and items of a database, to hold it to later.
+
+A signature proves that a row was written by somebody who has the key, and not that it is the newest
+that was written. An anchor is kept outside of the database, and tells that.
+
+It is a sorted list of records of 32 bytes for each tenant: a keyed hash of the place of a log or an
+item, the time at which its life began, and its position in that life. The position of a log is its
+version and its next position together, that of an item is its version: each change moves one of
+them up, and a new life has another beginning. Of what was removed the list keeps the last position
+with a mark. So a look-up is a binary search in bytes, nothing is parsed, and the file tells no
+names. A keyed code covers all of it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from hmac import compare_digest
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from memalchemy.codec.signatures import SigningKeys
+from memalchemy.errors import Corrupt
+
+TOLERANCE = timedelta(hours=1)
+"""The time by which the clocks of processes may differ, and that a transaction may take, together.
+
+Only the times at which lives of one log or item began are compared with the time of an anchor.
+"""
+
+SKEW = timedelta(seconds=10)
+"""The time by which clocks may differ where they tell which of two lives of one log or item was the
+earlier.
+"""
+
+_MAGIC = b"memalchemy anchor 1\n"
+_HEADER = struct.Struct(">20s4sI")
+_SECTION = struct.Struct(">16s16sqQ")
+_RECORD = struct.Struct(">16sqQ")
+RECORD = _RECORD.size
+"""The number of bytes of a record."""
+_CODE = 16
+_SEAL = 32
+_DIGEST = 16
+_GONE = 1 << 63
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Identity = tuple[str | UUID, ...]
+"""What names a log, an item or a tenant; an anchor has a keyed hash of it."""
+
+
+class Life(NamedTuple):
+    """State of a log or item in one of its lives; a later state of any life is greater."""
+
+    created_at: int
+    """Microseconds since 1970."""
+    position: int
+
+
+class Record(NamedTuple):
+    """What an anchor tells of one log or item: it is no older than this."""
+
+    life: Life
+    is_gone: bool
+    """It was removed: neither this state nor an earlier one is there any more."""
+
+
+def log_identity(tenant: str, log_id: UUID) -> Identity:
+    """Return what an anchor names a log by."""
+    return "log", tenant, log_id
+
+
+def item_identity(tenant: str, namespace: str, key: str) -> Identity:
+    """Return what an anchor names an item by; *namespace* is as stored."""
+    return "item", tenant, namespace, key
+
+
+def life_of_log(row: Any) -> Life:
+    """Return the state of a log from a row of ``threads``."""
+    return Life(microseconds(row.created_at), row.version + row.next_seq)
+
+
+def life_of_item(row: Any) -> Life:
+    """Return the state of an item from a row of ``store_items``."""
+    return Life(microseconds(row.created_at), row.version)
+
+
+def microseconds(moment: datetime) -> int:
+    """Return a moment as an anchor keeps it."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment_of(number: int) -> datetime:
+    """Return the moment of a number of `microseconds`."""
+    return _EPOCH + timedelta(microseconds=number)
+
+
+def is_born_after(life: Life, moment: datetime) -> bool:
+    """Return whether a life began after *moment*, beyond the `TOLERANCE`."""
+    return life.created_at > microseconds(moment + TOLERANCE)
+
+
+def is_superseded(life: Life, removed: Life) -> bool:
+    """Return whether *removed* is a later state of a life, or of a later life."""
+    if life.created_at == removed.created_at:
+        return life.position <= removed.position
+    return life.created_at < removed.created_at - SKEW // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The part of an anchor that is about one tenant.
+
+    Attributes:
+        tenant: the keyed hash of its name.
+        database_id: the id of the database, as it has it for this tenant.
+        taken_at: the time before which nothing is missing in it, by the clock of the server.
+        records: the records, sorted, in one piece.
+    """
+
+    tenant: bytes
+    database_id: bytes
+    taken_at: datetime
+    records: bytes | memoryview
+
+    def __len__(self) -> int:
+        return len(self.records) // RECORD
+
+    def index(self, code: bytes) -> int:
+        """Return the index of the first record that is not before *code*."""
+        return bisect_left(range(len(self)), code, key=self.code)
+
+    def code(self, index: int) -> bytes:
+        """Return the hash that a record is found by."""
+        start = index * RECORD
+        return bytes(self.records[start : start + _CODE])
+
+    def record(self, index: int) -> Record:
+        """Return a record."""
+        _, created_at, position = _RECORD.unpack_from(self.records, index * RECORD)
+        return Record(Life(created_at, position & ~_GONE), bool(position & _GONE))
+
+    def find(self, code: bytes) -> Record | None:
+        """Return the record of a place, if it has one."""
+        index = self.index(code)
+        return self.record(index) if index < len(self) and self.code(index) == code else None
+
+    def with_changes(self, changes: list[bytes]) -> bytes:
+        """Return the records with some of them, packed, replaced or added.
+
+        Of several *changes* of one hash the latest state counts. The list is sorted.
+        """
+        changes.sort()
+        pieces: list[bytes | memoryview] = []
+        start = 0
+        for at, change in enumerate(changes):
+            code = change[:_CODE]
+            if at + 1 < len(changes) and changes[at + 1].startswith(code):
+                continue
+            index = self.index(code) if start < len(self) else start
+            pieces += [self.records[start * RECORD : index * RECORD], change]
+            start = index + (index < len(self) and self.code(index) == code)
+        pieces.append(self.records[start * RECORD :])
+        return b"".join(pieces)
+
+    def refusal(self, record: Record | None, life: Life) -> str | None:
+        """Return why something that is there cannot be what the anchor knows; ``None`` if it can.
+
+        An equal or later state of the same life can be, and so can a life that began after the
+        anchor was taken.
+        """
+        if record is None:
+            return None
+        known, when = record.life, f"the anchor of {self.taken_at:%Y-%m-%d %H:%M:%S} UTC"
+        if life.created_at == known.created_at:
+            if record.is_gone and life.position <= known.position:
+                return f"{when} knows that it was removed"
+            if life.position < known.position:
+                return f"it is at position {life.position}, and {when} has {known.position}"
+        elif is_superseded(life, known):
+            return f"it began before the one that {when} has"
+        elif life.created_at < microseconds(self.taken_at - TOLERANCE):
+            return f"it began before {when}, which has another one"
+        return None
+
+
+def pack_record(code: bytes, record: Record) -> bytes:
+    """Return the bytes of a record."""
+    position = record.life.position | (_GONE if record.is_gone else 0)
+    return _RECORD.pack(code, record.life.created_at, position)
+
+
+class Anchor:
+    """Lower bounds of what a database holds, to be kept where its writers cannot change it.
+
+    Made by `memalchemy.anchors.anchor`. It is given to ``Database(anchor=…)``, to
+    `memalchemy.verify.verify` and to the next `anchor`.
+    """
+
+    def __init__(self, key_id: str, sections: Sequence[Section], data: bytes) -> None:
+        self.key_id: str = key_id
+        """The id of the signing key that it is made with."""
+        self.sections: tuple[Section, ...] = tuple(sections)
+        """A section for each tenant."""
+        self._data = data
+
+    def __repr__(self) -> str:
+        return f"<Anchor {self.digest}: {len(self):,} records of {len(self.sections):,} tenants>"
+
+    def __len__(self) -> int:
+        return sum(map(len, self.sections))
+
+    @property
+    def digest(self) -> str:
+        """Hash of the whole, short enough to be noted elsewhere."""
+        return blake2b(self._data, digest_size=_DIGEST).hexdigest()
+
+    @property
+    def taken_at(self) -> datetime:
+        """The time at which its newest section was taken."""
+        return max((one.taken_at for one in self.sections), default=_EPOCH)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Anchor:
+        """Read an anchor from what `to_bytes` returned. Whether it is genuine is checked at use.
+
+        Raises:
+            Corrupt: it is cut off, or is no anchor.
+        """
+        if not data.startswith(_MAGIC):
+            raise Corrupt("this is not an anchor of this release of memalchemy")
+        try:
+            return cls._parsed(data)
+        except struct.error:
+            raise _cut_off() from None
+
+    @classmethod
+    def _parsed(cls, data: bytes) -> Anchor:
+        _, key_id, count = _HEADER.unpack_from(data)
+        if count > len(data) // _SECTION.size:
+            raise _cut_off()
+        heads = [
+            _SECTION.unpack_from(data, _HEADER.size + _SECTION.size * at) for at in range(count)
+        ]
+        start, sections = _HEADER.size + _SECTION.size * count, []
+        view = memoryview(data)
+        for tenant, database_id, taken_at, length in heads:
+            end = start + length * RECORD
+            try:
+                moment = moment_of(taken_at)
+            except OverflowError:
+                raise Corrupt("the time of the anchor is none: it was changed") from None
+            sections.append(Section(tenant, database_id, moment, view[start:end]))
+            start = end
+        if start + _SEAL != len(data):
+            raise _cut_off()
+        return cls(key_id.hex(), sections, data)
+
+    def to_bytes(self) -> bytes:
+        """Return the anchor as bytes, for the host to keep."""
+        return self._data
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> Anchor:
+        """Read an anchor from a file.
+
+        Raises:
+            OSError: the file cannot be read.
+            Corrupt: see `from_bytes`.
+        """
+        return cls.from_bytes(Path(path).read_bytes())
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write the anchor to a file, which is replaced when the new one is on disk as a whole.
+
+        Raises:
+            OSError: it cannot be written; a file that was there is as it was.
+        """
+        target = Path(path)
+        made, temporary = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(made, "wb") as file:
+                file.write(self._data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _sync_directory(target.absolute().parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a rename survive a power cut, where a directory can be opened for that."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _cut_off() -> Corrupt:
+    return Corrupt("the anchor is cut off, or something was added to it")
+
+
+def make_anchor(keys: SigningKeys, sections: Iterable[Section]) -> Anchor:
+    """Return an anchor of *sections*, authenticated with the first of *keys*."""
+    key_id = keys.first_id
+    assert key_id is not None
+    ordered = sorted(sections, key=lambda one: one.tenant)
+    heads = [
+        _SECTION.pack(one.tenant, one.database_id, microseconds(one.taken_at), len(one))
+        for one in ordered
+    ]
+    header = _HEADER.pack(_MAGIC, bytes.fromhex(key_id), len(ordered))
+    content = b"".join([header, *heads, *(one.records for one in ordered)])
+    return Anchor.from_bytes(content + keys.anchor_code(key_id, content))
+
+
+class AnchorCheck:
+    """An anchor together with the keys that it was made with: holds rows to it.
+
+    Raises:
+        Corrupt: the anchor is not what was made with its key.
+        KeyMissing: its key is not among *keys*.
+    """
+
+    def __init__(self, anchor: Anchor, keys: SigningKeys) -> None:
+        data = anchor.to_bytes()
+        made = keys.anchor_code(anchor.key_id, data[:-_SEAL])
+        if not compare_digest(made, data[-_SEAL:]):
+            raise Corrupt("the anchor is not what was made with its key: it was changed")
+        self.anchor: Anchor = anchor
+        self._keys = keys
+        self._by_code = {one.tenant: one for one in anchor.sections}
+        self._by_name: dict[str, Section | None] = {}
+
+    def code(self, identity: Identity) -> bytes:
+        """Return the hash by which the anchor names something."""
+        return self._keys.identity_code(self.anchor.key_id, identity)
+
+    def section(self, tenant: str) -> Section | None:
+        """Return the section of a tenant, if there is one."""
+        if tenant not in self._by_name:
+            self._by_name[tenant] = self._by_code.get(self.code(tenant_identity(tenant)))
+        return self._by_name[tenant]
+
+    def find(self, tenant: str, identity: Identity) -> Record | None:
+        """Return what the anchor tells of a log or item of a tenant."""
+        section = self.section(tenant)
+        return None if section is None else section.find(self.code(identity))
+
+    def has_log(self, tenant: str, log_id: UUID) -> bool:
+        """Return whether the anchor has a log, which it does not know to be removed."""
+        record = self.find(tenant, log_identity(tenant, log_id))
+        return record is not None and not record.is_gone
+
+    def check_log(self, row: Any) -> None:
+        """Hold a row of ``threads``, whose signature was checked, to the anchor.
+
+        Raises:
+            Corrupt: the anchor has a later state of the log.
+        """
+        self.check(row.tenant, log_identity(row.tenant, row.log_id), life_of_log(row))
+
+    def check_item(self, tenant: str, row: Any) -> None:
+        """Hold a row of ``store_items``, whose signature was checked, to the anchor.
+
+        Raises:
+            Corrupt: the anchor has a later state of the item.
+        """
+        self.check(tenant, item_identity(tenant, row.namespace, row.key), life_of_item(row))
+
+    def check(self, tenant: str, identity: Identity, life: Life) -> None:
+        """Hold the state of something to the anchor.
+
+        Raises:
+            Corrupt: the anchor has a later state of it.
+        """
+        section = self.section(tenant)
+        if section is None:
+            return
+        why = section.refusal(section.find(self.code(identity)), life)
+        if why is not None:
+            raise refused_by_anchor(why)
+
+
+def tenant_identity(tenant: str) -> Identity:
+    """Return what an anchor names a tenant by."""
+    return "tenant", tenant
+
+
+def refused_by_anchor(why: str) -> Corrupt:
+    """Return the error for something that is not as an anchor tells it."""
+    return Corrupt(
+        f"{why}. An older copy was put back, or something was removed; `memalchemy verify "
+        "--anchor` lists what. If a backup was restored on purpose, `memalchemy anchor "
+        "--accept-rollback` makes a new anchor, to be given instead."
+    )
+
+
+def check_anchor(given: Anchor | str | PathLike[str], keys: SigningKeys) -> AnchorCheck:
+    """Return an anchor that a user has given, or its path, as what rows are held to.
+
+    Raises:
+        ValueError: there are no *keys*.
+        OSError, Corrupt, KeyMissing: see `Anchor.read` and `AnchorCheck`.
+    """
+    if not keys.signs:
+        raise ValueError("anchor= needs the keys that the rows are signed with: signing_keys=[…]")
+    if not isinstance(given, Anchor):
+        given = Anchor.read(given)
+    return AnchorCheck(given, keys)

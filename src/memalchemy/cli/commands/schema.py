@@ -116,9 +116,10 @@ async def downgrade(
 async def check(ctx: Context) -> None:
     """Check that the schema fits this release.
 
-    Ends with exit code 1 if it does not, or lacks one of its tables. On PostgreSQL also says if
-    vectors are stored as bytes, because pgvector is missing, and warns if `tenants enforce` walls
-    the tenants and the role passes the wall. Only reads.
+    Ends with exit code 1 if it does not, lacks one of its tables, or has row-level security without
+    the policy of `tenants enforce`. On PostgreSQL also says if vectors are stored as bytes, because
+    pgvector is missing, and warns if the tenants are walled and the role passes the wall. Only
+    reads.
     """
     async with ctx.database(migrate="off", read_only=True) as db:
         await db.check()

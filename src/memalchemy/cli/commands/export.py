@@ -39,10 +39,10 @@ async def export(
         typer.Option(metavar="DIR", help="Write one readable JSON file each into a new DIR."),
     ] = None,
 ) -> None:
-    """Export checkpoints and entries as JSON, for people and other programs.
+    """Export checkpoints and entries of logs as JSON lines.
 
-    Writes JSON lines, thread by thread, oldest first: without --namespace the same checkpoints and
-    entries that `forget` would erase. Values that JSON lacks are tagged, such as {"~b": base64}. A
+    Writes them for people and other programs, thread by thread, oldest first: without --namespace
+    the same checkpoints and entries that `forget` would erase. Values that JSON lacks are tagged, such as {"~b": base64}. A
     file appears when it is complete.
 
     No command reads these lines again: `import FILE` reads chats in OpenAI's format. To get the

@@ -42,8 +42,8 @@ async def export(
     """Export checkpoints and entries of logs as JSON lines.
 
     Writes them for people and other programs, thread by thread, oldest first: without --namespace
-    the same checkpoints and entries that `forget` would erase. Values that JSON lacks are tagged, such as {"~b": base64}. A
-    file appears when it is complete.
+    the same checkpoints and entries that `forget` would erase. Values that JSON lacks are tagged,
+    such as {"~b": base64}. A file appears when it is complete.
 
     No command reads these lines again: `import FILE` reads chats in OpenAI's format. To get the
     same threads back, use `backup` or `copy`. Checkpoints of LangGraph hold LangGraph's own bytes,

@@ -29,6 +29,11 @@ def complete_thread(typer_context: typer.Context, incomplete: str) -> list[str]:
     """
     import asyncio
 
+    # Loaded here, since that takes no time of the database's.
+    import memalchemy.checkpoints.checkpointer
+    import memalchemy.cli.context
+    import memalchemy.log.listing  # noqa: F401
+
     try:
         found = asyncio.run(asyncio.wait_for(_threads(typer_context, incomplete), SECONDS))
     except (MemalchemyError, OSError, ValueError, TimeoutError):

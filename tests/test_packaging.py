@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -11,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from memalchemy import integrations
+from memalchemy.errors import DriverMissing
 from pages import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -19,6 +23,7 @@ CHANGES = ROOT / "changes"
 TYPES = {one["directory"] for one in PYPROJECT["tool"]["towncrier"]["type"]}
 RAISERS = {"DriverMissing", "requires", "require_driver"}
 SOURCES = sorted((ROOT / "src" / "memalchemy").rglob("*.py"))
+ADAPTERS = [one.name for one in pkgutil.iter_modules(integrations.__path__) if one.name[0] != "_"]
 
 
 def extras_named_in(text: str) -> list[str]:
@@ -119,3 +124,14 @@ def test_an_import_of_the_library_leaves_the_command_line_and_numpy_alone(import
     )
 
     assert ran.stdout.split() == []
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_an_adapter_names_the_extra_that_it_lacks(adapter: str) -> None:
+    """Where its framework is not installed, as in the sessions of the databases."""
+    message = None
+    try:
+        importlib.import_module(f"memalchemy.integrations.{adapter}")
+    except DriverMissing as error:
+        message = str(error)
+    assert message is None or set(extras_named_in(message)) & EXTRAS.keys()

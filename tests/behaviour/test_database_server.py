@@ -57,6 +57,22 @@ async def open_(postgres: Postgres, name: str, driver: str) -> AsyncIterator[Ope
 # --- schema= -------------------------------------------------------------------------------------
 
 
+async def write_items(store: Store) -> None:
+    """Write an item in each way, new and in the place of another."""
+    for n in range(2):
+        await store.put(("a",), "plain", n)
+        await store.put(("a",), "fading", n, ttl=60)
+        await store.put(("a",), "vector", n, embedding=[1.0, float(n)])
+        await store.put_batch([(("a",), f"many{one}", n) for one in range(3)])
+    version = (await store.get_item(("a",), "plain")).version  # type: ignore[union-attr]
+    await store.put(("a",), "plain", 2, expected_version=version)
+    await store.put(("a",), "once", 3, expected_version=None)
+    assert await store.change(("a",), "once", lambda item: 4) == 4
+    assert await store.get(("a",), "plain") == 2
+    assert await store.get(("a",), "fading") == 1
+    assert await store.delete(("a",), "once")
+
+
 @pytest.mark.parametrize("schema", ["memory", "Agent-1"])
 async def test_a_schema_holds_all_the_tables(postgres: Postgres, driver: str, schema: str) -> None:
     database = postgres.create_database()
@@ -76,6 +92,7 @@ async def test_a_schema_holds_all_the_tables(postgres: Postgres, driver: str, sc
             hits = await checkpointer.search("kettle")
             assert [hit["checkpoint_id"] for hit in hits] == ["c0"]
             assert (await db.health())["revision"] == (await db.health())["head"]
+            await write_items(Store(db))
         places = postgres.execute(
             "SELECT DISTINCT table_schema FROM information_schema.tables "
             "WHERE table_schema NOT IN ('pg_catalog', 'information_schema')",

@@ -65,6 +65,7 @@ from sqlalchemy.dialects.postgresql import (  # noqa: TID251
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.visitors import InternalTraversal
 from sqlalchemy.types import TypeEngine
 
 from memalchemy.codec import vectors
@@ -253,6 +254,23 @@ class _Array(TypeDecorator[Any]):
         return value if write is None else list(map(write, value))
 
 
+class _WithSchema(ColumnElement[Any]):
+    """A subquery of ON CONFLICT, in which SQLAlchemy would leave out the schema of its table."""
+
+    inherit_cache = True
+    _traverse_internals: ClassVar[Any] = [("subquery", InternalTraversal.dp_clauseelement)]
+
+    def __init__(self, subquery: ColumnElement[Any]) -> None:
+        self.subquery: ColumnElement[Any] = subquery
+        self.type = subquery.type
+
+
+@compiles(_WithSchema)
+def _compile_with_schema(element: _WithSchema, compiler: Any, **given: Any) -> str:
+    given.pop("use_schema", None)
+    return str(compiler.process(element.subquery, **given))
+
+
 class PostgreSQLStatements(Statements):
     """Upserts, row locks, unnested arrays and JSONB."""
 
@@ -283,7 +301,8 @@ class PostgreSQLStatements(Statements):
         # A statement that waits for a row goes on with its new version, and with its old snapshot.
         # Each version has a place of its own.
         seen: Select[Any] = select(literal_column("ctid")).select_from(table).where(key)
-        return literal_column(f"{table.name}.ctid") == seen.correlate(None).scalar_subquery()
+        row = _WithSchema(seen.correlate(None).scalar_subquery())
+        return literal_column(f"{table.name}.ctid") == row
 
     def rows_from_arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
         lists = [bindparam(f"{prefix}_{name}", type_=_Array(t)) for name, t in columns.items()]

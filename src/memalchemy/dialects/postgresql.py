@@ -258,7 +258,7 @@ class _WithSchema(ColumnElement[Any]):
     """A subquery of ON CONFLICT, in which SQLAlchemy would leave out the schema of its table."""
 
     inherit_cache = True
-    _traverse_internals: ClassVar[Any] = [("subquery", InternalTraversal.dp_clauseelement)]
+    _traverse_internals: Any = (("subquery", InternalTraversal.dp_clauseelement),)
 
     def __init__(self, subquery: ColumnElement[Any]) -> None:
         self.subquery: ColumnElement[Any] = subquery

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -316,10 +317,8 @@ class Saver:
         """Append the draft behind the head that is known, or else after a look at the log."""
         if connection is not None or not self.db.binds_places:
             return await self._send_looking(request, draft, words, connection, event)
-        if self.db.dialect.single_writer:
-            position = await self._send_to_known_head(request, draft, words, event)
-            return position or await self._send_looking(request, draft, words, None, event)
-        async with shared(self.db, Turns).of(request.log):
+        has_turns = not self.db.dialect.single_writer
+        async with shared(self.db, Turns).of(request.log) if has_turns else nullcontext():
             position = await self._send_to_known_head(request, draft, words, event)
             return position or await self._send_looking(request, draft, words, None, event)
 

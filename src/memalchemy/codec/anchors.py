@@ -55,7 +55,7 @@ _GONE = 1 << 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Identity = tuple[str | UUID, ...]
-"""What names a log, an item or a tenant; an anchor has a keyed hash of it."""
+"""Name of a log, an item or a tenant, of which an anchor has a keyed hash."""
 
 
 class Life(NamedTuple):
@@ -67,11 +67,11 @@ class Life(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What an anchor tells of one log or item: it is no older than this."""
+    """Lower bound of one log or item: it is no older than this."""
 
     life: Life
     is_gone: bool
-    """It was removed: neither this state nor an earlier one is there any more."""
+    """True if it was removed: neither this state nor an earlier one is there any more."""
 
 
 def log_identity(tenant: str, log_id: UUID) -> Identity:

@@ -68,7 +68,7 @@ AT_ONCE = 1_000
 
 
 class Anchoring(NamedTuple):
-    """What the registry tells of the anchors of a tenant."""
+    """Entry of the registry about the anchors of a tenant."""
 
     database_id: bytes
     """Random; the anchors of this tenant of this database have it."""
@@ -138,7 +138,7 @@ class RemovalSigner:
         self._tenant = tenant
         self._anchorings: dict[str, Anchoring | None] = {}
         self._gone: dict[str, dict[Identity, Life]] = {}
-        """What is removed, by tenant."""
+        """Last states of the logs and items that are removed, by tenant."""
 
     def before(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
         """Look at what a statement will remove, in a tenant of which anchors are taken."""

@@ -130,7 +130,7 @@ class LogSigner:
         self._locked: set[UUID] = set()
         """The logs that the program has locked."""
         self._locked_last: set[UUID] = set()
-        """Those that it has locked by its last statement of that kind."""
+        """The logs that its last locking statement has locked."""
 
     # --- Around a statement ----------------------------------------------------------------------
 

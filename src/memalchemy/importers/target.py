@@ -507,7 +507,7 @@ class _Counts:
 
 @dataclass(slots=True)
 class _Plan:
-    """What has to be written to one log of a thread.
+    """Difference between one log of a thread in the source and here.
 
     ``exists`` says that it has checkpoints, ``went_on`` that it has others behind those of the
     source, or other pending writes, and ``problem`` that it has something else in place of one.

@@ -106,6 +106,7 @@ async def test_items_and_their_vectors_are_measured_and_are_no_part_of_a_thread(
     found = await space.measure(db)
 
     assert (threads.items, found.items) == (0, 4)
+    assert (threads.expired, found.expired) == (0, 1)
     kinds = {kind.name: kind for kind in found.kinds}
     assert (kinds["item"].rows, kinds["item text"].rows, kinds["vector"].rows) == (5, 5, 4)
     assert 5 * 3000 < kinds["item"].bytes < 5 * 3200

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from sqlalchemy import text
 from workers import proof
 from workers.states import name_of, state_of
 
-from memalchemy import Checkpointer, Database
+from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
 
 TASKS, ROUNDS = 40, 6
@@ -88,6 +89,71 @@ async def test_a_cancelled_save_is_whole_or_absent(
     await proof.nothing_is_left_over(db)
     gc.collect()  # it warns of a connection that nobody gave back, and a warning fails the test
     assert (await db.health())["checked_out"] == 0
+
+
+ROADS = ["a save", "a put", "an append", "a transaction", "a change"]
+
+
+@pytest.mark.parametrize("road", ROADS)
+async def test_what_a_cancelled_write_did_is_decided_before_its_caller_goes_on(
+    db: Database, checkpointer: Checkpointer, road: str
+) -> None:
+    """Who reads after a cancellation and decides by what is there must not be overtaken by it."""
+    store, log = Store(db), ThreadLog(db)
+    await store.put(("n",), "k", 0)
+    await log.append("log", 0)
+    await checkpointer.save({"number": 0}, "thread")
+
+    async def write(number: int) -> None:
+        if road == "a save":
+            await checkpointer.save({"number": number}, "thread")
+        elif road == "a put":
+            await store.put(("n",), "k", number)
+        elif road == "an append":
+            await log.append("log", number)
+        elif road == "a change":
+            await store.change(("n",), "k", lambda _: number)
+        else:
+            async with db.transaction() as tx:
+                await store.put(("n",), "k", number, connection=tx)
+                await checkpointer.save({"number": number}, "thread", connection=tx)
+
+    async def look() -> list[object]:
+        state = await checkpointer.load("thread")
+        return [state, await store.get(("n",), "k"), await log.count("log")]
+
+    chance, carried_out = random.Random(road), 0
+    before = await look()
+    for number in range(1, 121):
+        writing = asyncio.ensure_future(write(number))
+        await asyncio.sleep(chance.choice((0, chance.uniform(0, 0.001), chance.uniform(0, 0.012))))
+        writing.cancel()
+        await asyncio.wait([writing])
+        at_once = await look()
+        await asyncio.sleep(0.003)
+        assert await look() == at_once, f"{road} number {number} was done behind its caller"
+        carried_out += at_once != before
+        before = at_once
+    assert carried_out > 0
+
+
+async def test_a_write_that_waits_for_the_files_lock_is_called_off_at_once(
+    tmp_path: Path,
+) -> None:
+    async with Database(f"sqlite:///{tmp_path / 'agent.db'}", migrate="upgrade") as db:
+        store = Store(db)
+        await store.put(("n",), "k", "before")
+        with closing(sqlite3.connect(tmp_path / "agent.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            started = time.monotonic()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await store.put(("n",), "k", "cancelled")
+            assert time.monotonic() - started < 5
+            other.execute("ROLLBACK")
+        await store.put(("n",), "other", "after")
+
+        assert await store.get(("n",), "k") == "before"
 
 
 async def test_cancelled_saves_and_deletes_leave_no_state_without_its_base(

@@ -6722,6 +6722,12 @@ AND (store_items.namespace, store_items.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
+-- maintenance.space.count_expired()
+SELECT count(*) AS expired
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.expires_at <= :p_now
+
 -- maintenance.space.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads

@@ -9525,6 +9525,12 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
+-- maintenance.space.count_expired()
+SELECT count(*) AS expired
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+
 -- maintenance.space.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads

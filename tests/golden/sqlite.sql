@@ -7278,6 +7278,12 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
+-- maintenance.space.count_expired()
+SELECT count(*) AS expired
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.expires_at <= ?
+
 -- maintenance.space.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads

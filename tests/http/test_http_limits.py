@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import statistics
 import subprocess
 import sys
 import threading
@@ -331,9 +332,16 @@ async def test_the_client_repeats_a_read_that_got_429(
             assert await reading == ["t"]
 
 
+HEAVY_ANSWERS = 6
+
+
 @pytest.mark.alone
 async def test_heavy_answers_do_not_hold_up_other_tenants(db: Database) -> None:
-    """Compared with the time of a heavy answer, so that the machine's speed cancels out."""
+    """Compared with the time of a heavy answer, so that the machine's speed cancels out.
+
+    Encoded on the event loop, each heavy answer would hold up one of the others for most of its
+    time. A machine that stands still holds up one or two.
+    """
     tokens = {TOKEN: "acme", OTHER: "globex"}
     store = Store(db.for_tenant("acme"))
     many = [{"a": n} for n in range(20_000)]
@@ -347,22 +355,23 @@ async def test_heavy_answers_do_not_hold_up_other_tenants(db: Database) -> None:
             started = time.perf_counter()
             assert ask("GET", f"{url}/v1/threads", headers=bearer(OTHER)).status_code == 200
             waits.append(time.perf_counter() - started)
-        longest = heavy.result()
+        usual = statistics.median(heavy.result())
 
-    assert len(waits) > 3
-    # A tenth when encoding is off the event loop, three quarters and more when it is on it.
-    assert max(waits) < 0.4 * longest, (max(waits), longest)
+    held_up = [wait for wait in waits if wait >= 0.4 * usual]
+    assert len(waits) > HEAVY_ANSWERS
+    # A wait is a tenth of a heavy answer, and three quarters and more when that is on the loop.
+    assert len(held_up) < HEAVY_ANSWERS / 2, (held_up, usual)
 
 
-def heavily(url: str) -> float:
-    """Return the seconds that the longest of three heavy requests took."""
+def heavily(url: str) -> list[float]:
+    """Return the seconds that each of some heavy requests took."""
     found = []
-    for _ in range(3):
+    for _ in range(HEAVY_ANSWERS):
         started = time.perf_counter()
         answer = ask("GET", f"{url}/v1/store/n/items", headers=bearer(TOKEN))
         assert len(answer.json()["items"]) == 5
         found.append(time.perf_counter() - started)
-    return max(found)
+    return found
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,13 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, update
 
 from httpserver import TOKEN, answering, request_of, running
 from memalchemy import (
@@ -25,7 +26,7 @@ from memalchemy import (
 )
 from memalchemy.codec.encryption import generate_key
 from memalchemy.inspection import Inspector
-from memalchemy.maintenance import tenants
+from memalchemy.maintenance import space, tenants
 from memalchemy.rotation import rotate_keys
 from memalchemy.schema import StoreItemRow
 from memalchemy.space import measure
@@ -324,6 +325,27 @@ async def test_an_erasure_leaves_no_stored_answer(
         assert after.status_code == 409
         assert "has been erased" in after.json()["detail"]
         assert await ThreadLog(db).count("t") == 1, "nothing was removed again"
+
+
+async def test_stored_answers_that_have_expired_are_counted_as_what_a_sweep_removes(
+    db: Database, base_url: str
+) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}", "Idempotency-Key": "once"}
+    async with httpx.AsyncClient(base_url=base_url, headers=headers) as client:
+        kept = await client.put("/v1/store/n/items/k", json={"value": 1})
+    assert kept.is_success
+    assert (await space.measure(db)).expired == 0
+
+    def expire(connection: Connection) -> None:
+        mine = StoreItemRow.tenant == db.tenant, StoreItemRow.expires_at.is_not(None)
+        past = datetime.now(UTC) - timedelta(seconds=1)
+        connection.execute(update(StoreItemRow).where(*mine).values(expires_at=past))
+
+    await db.run_sync(expire)
+
+    assert (await space.measure(db)).expired == 2, "the answer, and the fingerprint of its request"
+    assert await Store(db).sweep() == 2
+    assert (await space.measure(db)).expired == 0
 
 
 async def answers_kept(db: Database) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
@@ -25,6 +25,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool, Pool, QueuePool
 from sqlalchemy.util import await_only
 
+from memalchemy.database.thread_future import wait_uncancelled
 from memalchemy.dialects import Dialect, dialect_of
 from memalchemy.errors import MemalchemyError
 
@@ -105,9 +106,7 @@ class ConnectionLock:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            while not task.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait([task])
+            await wait_uncancelled(task)
             if not task.cancelled():
                 task.exception()  # it is not told: the caller was cancelled
             raise

@@ -148,6 +148,7 @@ class Space:
 
     Attributes:
         items: the items of its stores that have not expired.
+        expired: those that have, stored answers of the HTTP server too: `Store.sweep` removes them.
         raw_bytes: the bytes that its live states would take if each was stored whole.
         stored_bytes: the bytes that are stored of them.
         frameworks: the tenant's live logs by framework, the largest first.
@@ -167,6 +168,7 @@ class Space:
     checkpoints: int
     full_checkpoints: int
     items: int
+    expired: int
     raw_bytes: int
     stored_bytes: int
     frameworks: tuple[Framework, ...]
@@ -201,7 +203,7 @@ class Space:
 async def measure(db: Database, *, largest: int = 10) -> Space:
     """Measure the space that the tenant of *db* takes, and its whole database.
 
-    Reads the lengths of all rows and no payload, with at most eleven queries, whatever the number
+    Reads the lengths of all rows and no payload, with at most twelve queries, whatever the number
     of threads.
 
     Args:
@@ -221,6 +223,7 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
     (growth,) = await run_query(db, measure_growth(d), binds | since)
     logs = await run_query(db, measure_logs(d), binds)
     (items,) = await run_query(db, measure_items(d), binds | own_items)
+    (expired,) = await run_query(db, count_expired(d), binds)
     (vectors,) = await run_query(db, measure_vectors(d), binds)
     pieces, estimated = await _measure_pieces(db)
     pages = (
@@ -231,6 +234,7 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
         checkpoints=checkpoints.checkpoints,
         full_checkpoints=int(checkpoints.whole),
         items=int(items.live),
+        expired=expired.expired,
         raw_bytes=int(checkpoints.raw_bytes),
         stored_bytes=int(checkpoints.stored_bytes),
         frameworks=_frameworks(frameworks),
@@ -602,6 +606,15 @@ def measure_items(dialect: Dialect) -> Executable:
 
 def _path(name: str) -> Any:
     return bindparam(name, type_=ITEMS.c.namespace.type)
+
+
+@statement()
+def count_expired(dialect: Dialect) -> Executable:
+    """Count a tenant's items that have expired, with those that memalchemy keeps for itself."""
+    return select(func.count().label("expired")).where(
+        ITEMS.c.tenant == bindparam("k_tenant"),
+        ITEMS.c.expires_at <= bindparam("p_now", type_=ITEMS.c.expires_at.type),
+    )
 
 
 @statement()

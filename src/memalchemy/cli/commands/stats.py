@@ -73,6 +73,7 @@ async def stats(
         "full_checkpoints": measured.full_checkpoints,
         "entries": sum(one.entries for one in measured.frameworks),
         "items": measured.items,
+        "expired": measured.expired,
         "raw_bytes": measured.raw_bytes,
         "stored_bytes": measured.stored_bytes,
         "file_bytes": measured.file_bytes,
@@ -220,9 +221,10 @@ def _print_hints(ctx: Context, measured: Space) -> None:
         free = format_size(measured.free_bytes)
         if measured.free_bytes >= FREE_SHARE * measured.file_bytes:
             ctx.terminal.print_note(f"{free} of the file are empty: `memalchemy vacuum`")
-    kept = sum(kind.rows for kind in measured.kinds if kind.name == "item") - measured.items
-    if kept > 0:
-        ctx.terminal.print_note(f"{count(kept, 'item')} expired: `memalchemy store sweep`")
+    if measured.expired:
+        ctx.terminal.print_note(
+            f"{count(measured.expired, 'item')} expired: `memalchemy store sweep`"
+        )
 
 
 SizedRow = tuple[tuple[Any, ...], int]

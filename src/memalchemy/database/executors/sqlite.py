@@ -103,7 +103,7 @@ class SQLiteExecutor(Executor):
                 result = self._readers.submit(job)
             return await result
         self._refuse_while_held()
-        return await self.writer.submit(job)
+        return await self.writer.run(job)
 
     def file_bytes(self) -> int | None:
         """Return the size of the file with its write-ahead log; ``None`` in memory."""

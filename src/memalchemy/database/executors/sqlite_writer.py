@@ -8,7 +8,6 @@ one by one, so a failing save does not affect the others.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import queue
@@ -80,15 +79,18 @@ class Writer:
         self.batch_lock: Any = threading.RLock()
         _writers.add(self)
 
-    def submit(self, job: Callable[[SQLiteDirectConnection], T]) -> asyncio.Future[T]:
-        """Queue *job*, from a task. Its future is resolved after the commit; a job whose future is
-        cancelled before its turn never starts.
+    async def run(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
+        """Return the result of *job* after its commit.
+
+        A job that is cancelled before its transaction has begun never starts. Later the
+        cancellation waits for the end of the transaction: who is told of it finds in the database
+        what will stay there.
         """
         reply: ThreadFuture[T] = ThreadFuture()
         with self._lock:
             self._start()
             self._queue.put((job, reply))
-        return reply.future
+        return await reply.settled()
 
     def lease(self) -> WriterLease:
         """Queue a lease. From ``granted`` on the writer waits until `WriterLease.give_back`."""
@@ -167,6 +169,11 @@ class Writer:
             # A locked database is locked for all of them: the others do not wait for it again.
             resolve((reply, None, error) for _, reply in live)
             return
+        # A wait for another process may have been long.
+        live = [(job, reply) for job, reply in live if reply.claim()]
+        if not live:
+            self._roll_back(connection)
+            return
         has_begun = True
         if len(live) > 1:
             # A failure is not lost: each job runs again alone and reports its own error.
@@ -176,6 +183,9 @@ class Writer:
                 return
             has_begun = False
         for job, reply in live:
+            if not (has_begun or reply.is_wanted):
+                resolve([(reply, None, None)])
+                continue
             try:
                 if not has_begun:
                     connection = self._begin()

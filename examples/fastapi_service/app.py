@@ -16,7 +16,7 @@ from uuid import uuid4
 from fastapi import Depends, FastAPI, HTTPException, Request
 from models import Ticket
 from pydantic import BaseModel
-from sqlalchemy import event, select
+from sqlalchemy import event, make_url, select
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
     AsyncSession,
@@ -30,6 +30,8 @@ from memalchemy.keys import log_key
 from memalchemy.schema import ThreadRow
 
 TENANT = "default"
+LIMITS = {"server_settings": {"lock_timeout": "5s", "statement_timeout": "30s"}}
+"""What a request waits for at most on PostgreSQL, for a lock and in a statement."""
 
 
 def check_foreign_keys(engine: AsyncEngine) -> None:
@@ -43,7 +45,9 @@ def check_foreign_keys(engine: AsyncEngine) -> None:
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open the engine, which the service and memalchemy share."""
-    engine = create_async_engine(os.environ["DATABASE_URL"])
+    url = make_url(os.environ["DATABASE_URL"])
+    limits = {} if url.get_backend_name() == "sqlite" else LIMITS
+    engine = create_async_engine(url, connect_args=limits)
     if engine.dialect.name == "sqlite":
         check_foreign_keys(engine)
     app.state.sessions = async_sessionmaker(engine, expire_on_commit=False)

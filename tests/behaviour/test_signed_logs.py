@@ -9,6 +9,7 @@ The whole behavioural suite runs with a key under ``pytest --signed``.
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -19,8 +20,10 @@ from sqlalchemy import text
 
 from memalchemy import Checkpointer, Corrupt, Database, KeyMissing, ThreadLog
 from memalchemy.codec.keys import generate_key
+from memalchemy.database import key_registry
 from memalchemy.errors import NotSigned
 from memalchemy.keys import log_key
+from memalchemy.maintenance import sign as signing
 from memalchemy.signing import sign
 from memalchemy.verify import verify
 
@@ -377,6 +380,52 @@ async def test_a_database_is_signed_afterwards_and_its_key_is_changed(
     alone = await opened(signing_keys=[OTHER])
     assert await load(alone) is not None
     assert (await verify(alone)).findings == ()
+
+
+async def test_a_running_process_without_the_key_notices_that_the_tenant_is_signed(
+    opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that goes on writing while `sign` runs: none of its rows is left without a signature."""
+    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0.2)
+    monkeypatch.setattr(signing, "NOTICED_AFTER", 0.5)
+    keyless = await opened(signing_keys=None)
+    await fill(keyless)
+    saved = 0
+
+    async def go_on() -> None:
+        nonlocal saved
+        while True:
+            await Checkpointer(keyless).save({"step": saved}, f"later {saved}")
+            await ThreadLog(keyless).append("t-log", {"text": f"later {saved}"})
+            saved += 1
+
+    going = asyncio.ensure_future(go_on())
+    await asyncio.sleep(0.05)
+    db = await opened()
+    report = await sign(db)
+    with pytest.raises(KeyMissing, match="is signed"):
+        await going
+    with pytest.raises(KeyMissing, match="is signed"):
+        await Checkpointer(keyless).delete("later 0")
+
+    assert saved > 0
+    assert report.refused == []
+    assert (await verify(db)).findings == ()
+
+
+async def test_a_running_process_without_keys_notices_that_the_tenant_is_encrypted(
+    opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0.2)
+    keyless = await opened(signing_keys=None)
+    await Checkpointer(keyless).save({}, "t")
+    encrypting = await opened(signing_keys=None, keys=[KEY])
+    await Checkpointer(encrypting).save({}, "u")
+    await asyncio.sleep(0.25)
+
+    with pytest.raises(KeyMissing, match="is encrypted"):
+        await Checkpointer(keyless).save({}, "v")
+    assert not await Checkpointer(keyless).exists("v")
 
 
 async def test_signing_again_blesses_nothing_that_was_changed(opened: Callable[..., Any]) -> None:

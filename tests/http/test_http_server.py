@@ -26,8 +26,16 @@ from starlette.routing import Mount
 from typer.testing import CliRunner
 
 from httpserver import TOKEN, ended, running, started
-from memalchemy import Checkpointer, Database, DatabaseUnreachable, HTTPCheckpointer, Store
+from memalchemy import (
+    Checkpointer,
+    Database,
+    DatabaseUnreachable,
+    HTTPCheckpointer,
+    KeyMissing,
+    Store,
+)
 from memalchemy.cli.app import app as commands
+from memalchemy.codec.keys import generate_key
 from memalchemy.http import Grant, Limits, Tokens, app, serve
 from memalchemy.http.server._limits import RateLimiter
 from memalchemy.http.server._readiness import Readiness
@@ -661,3 +669,19 @@ def test_serve_refuses_invalid_options(tmp_path: Path, monkeypatch: pytest.Monke
         assert refused.exit_code == 2, refused.stderr
         assert why in refused.stderr
         assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.own_signing_keys
+async def test_a_server_without_the_tenants_key_says_so_and_is_not_asked_again(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Database(database_url, migrate="upgrade", signing_keys=[generate_key()]) as db:
+        await Checkpointer(db).save({}, "thread")
+
+    with running(Database(database_url)) as url:
+        async with HTTPCheckpointer(url) as client:
+            with pytest.raises(KeyMissing, match="this server lacks a key of the tenant"):
+                await client.save({}, "other")
+
+    assert caplog.text.count("MA-KEY-MISSING") == 1, "it was sent once"
+    assert "is signed" in caplog.text

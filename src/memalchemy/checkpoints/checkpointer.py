@@ -921,6 +921,36 @@ class Checkpointer(Generic[State]):
         )
         return load.decode_writes(log, checkpoint_id, rows, self.db.keyring)
 
+    async def get_writes_batch(
+        self,
+        thread_id: str,
+        checkpoint_ids: Sequence[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, list[PendingWrite]]:
+        """Return the pending writes of some checkpoints of a thread, each as `get_writes` does.
+
+        Checkpoints without writes are not in it. One round trip for each hundred or more.
+
+        Raises:
+            Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
+        """
+        log = self._log(thread_id)
+        rows: dict[str, list[Any]] = {}
+        for row in await self._read_writes(log, _check_ids(checkpoint_ids), connection):
+            rows.setdefault(row.label, []).append(row)
+        return {one: load.decode_writes(log, one, rows[one], self.db.keyring) for one in rows}
+
+    async def _read_writes(
+        self, log: Log, ids: Sequence[str], connection: HostConnection | None
+    ) -> list[Any]:
+        """Read the rows of the pending writes of some checkpoints."""
+        rows: list[Any] = []
+        statement = pending_writes.read_writes_of_checkpoints(self.db.dialect)
+        for listed in pending_writes.bind_write_keys(self.db.dialect, ids):
+            rows += await run_query(self.db, statement, log.binds() | listed, connection)
+        return rows
+
     async def snapshot(
         self,
         thread_id: str,
@@ -977,12 +1007,10 @@ class Checkpointer(Generic[State]):
         Two round trips for each 20.
         """
         log, d = self._log(thread_id), self.db.dialect
-        given = check_list(checkpoint_ids, "checkpoint_ids")
-        ids = [check_name(one, "checkpoint_id") for one in given]
+        ids = _check_ids(checkpoint_ids)
         for first in range(0, len(ids), STATES):
             some = ids[first : first + STATES]
             rows: list[Any] = []
-            writes: list[Any] = []
             for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in some]):
                 rows += await run_query(
                     self.db,
@@ -990,9 +1018,7 @@ class Checkpointer(Generic[State]):
                     log.binds() | listed,
                     connection,
                 )
-            statement = pending_writes.read_writes_of_checkpoints(d)
-            for listed in pending_writes.bind_write_keys(d, some):
-                writes += await run_query(self.db, statement, log.binds() | listed, connection)
+            writes = await self._read_writes(log, some, connection)
             decode = partial(load.decode_snapshots, log, rows, writes, self.db.keyring)
             found = await off_loop(sum(len(row.payload) for row in rows), decode)
             for one in some:
@@ -1534,3 +1560,8 @@ def _check_index(index: object) -> int:
     if isinstance(index, bool) or not isinstance(index, int):
         raise TypeError(f"indexes has whole numbers, not {type(index).__name__}")
     return index
+
+
+def _check_ids(given: Sequence[str]) -> list[str]:
+    """Return a list of the ids of checkpoints."""
+    return [check_name(one, "checkpoint_id") for one in check_list(given, "checkpoint_ids")]

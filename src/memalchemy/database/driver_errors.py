@@ -118,7 +118,8 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
         if failure is Failure.BUSY:
             return DatabaseUnreachable(
                 f"{display} stayed locked or too slow for longer than the timeout{why}; nothing "
-                "was acknowledged. Another process may hold a transaction open.",
+                "was acknowledged. A transaction may be open that holds the lock: of another "
+                "process, or of this one, if an operation in it was not given connection=.",
                 maybe_applied=isinstance(original(error), TimeoutError),
                 busy=True,
             )

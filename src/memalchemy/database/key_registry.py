@@ -2,14 +2,16 @@
 
 A process that was started without its keys would find nothing wrong in a thread of its own, and
 would write it unencrypted beside encrypted ones. So the first write with a key registers the key's
-id, and the first write of every process reads the registry.
+id, and the first write of every process reads the registry. A process without keys reads it again
+every few seconds: somebody may have begun to encrypt or to sign.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -64,6 +66,9 @@ OWN_CONNECTION_TIMEOUT = 5.0
 """Seconds that a host's first write of a tenant waits until a key is registered on a connection of
 memalchemy's own."""
 
+KNOWN_SECONDS = 5.0
+"""Seconds for which a process without keys goes by what it has read of the registry."""
+
 NAMED = 3
 """The number of ids that an error names."""
 
@@ -71,7 +76,8 @@ NAMED = 3
 class KeyRegistry:
     """The registered keys of the tenants of one `Database`, as far as they have been read.
 
-    The registry is read once for each tenant, at its first write of a payload. A key is registered
+    The registry is read for each tenant at its first write of a payload, and again after
+    `KNOWN_SECONDS` by a process that does not both encrypt and sign. A key is registered
     in a transaction of its own, before the first payload under it: in a host's transaction every
     other first write of the tenant would wait for the end of that. Only on SQLite, whose one writer
     the host's transaction holds, is it registered there; as that may be rolled back, it counts for
@@ -80,8 +86,8 @@ class KeyRegistry:
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
-        self._checked: set[str] = set()
-        self._signing_checked: set[str] = set()
+        self._checked: dict[str, float] = {}
+        self._signing_checked: dict[str, float] = {}
         self._checked_in: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
         self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
         self._locks = weakref.WeakKeyDictionary()
@@ -89,6 +95,14 @@ class KeyRegistry:
     @property
     def _registers(self) -> bool:
         return self._keyring.encrypts or self._keyring.signing.signs
+
+    def _is_known(self, checked: Mapping[str, float], tenant: str) -> bool:
+        """Return whether the registry was read for *tenant*, and lately enough."""
+        at = checked.get(tenant)
+        if at is None:
+            return False
+        has_all_keys = self._keyring.encrypts and self._keyring.signing.signs
+        return has_all_keys or time.monotonic() - at < KNOWN_SECONDS
 
     def forget(self) -> None:
         """Read the registry again at the next write."""
@@ -102,14 +116,14 @@ class KeyRegistry:
             KeyMissing: the tenant is written with keys, and none of them is here. Nothing was
                 written.
         """
-        if tenant in self._checked:
+        if self._is_known(self._checked, tenant):
             return
         if connection is not None:
             await self._check_on_host(backend, tenant, connection)
             return
         lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         async with lock:
-            if tenant not in self._checked:
+            if not self._is_known(self._checked, tenant):
                 await self._check_and_register(backend, tenant)
 
     async def check_signing(
@@ -122,17 +136,18 @@ class KeyRegistry:
         Raises:
             KeyMissing: see `check`.
         """
-        if tenant in self._checked or tenant in self._signing_checked:
+        checked = self._checked, self._signing_checked
+        if any(self._is_known(times, tenant) for times in checked):
             return
         program = partial(_check_signing, backend.dialect, self._keyring, tenant)
         await backend.run(program, intent=READ, tenant=tenant, connection=connection)
-        self._signing_checked.add(tenant)
+        self._signing_checked[tenant] = time.monotonic()
 
     async def _check_and_register(self, backend: Backend, tenant: str) -> None:
         program = partial(_check, backend.dialect, self._keyring, tenant, registers=True)
         intent = _REGISTER if self._registers else READ
         await backend.run(program, intent=intent, tenant=tenant)
-        self._checked.add(tenant)
+        self._checked[tenant] = time.monotonic()
 
     async def _check_on_host(
         self, backend: Backend, tenant: str, connection: HostConnection
@@ -145,7 +160,7 @@ class KeyRegistry:
         checking = partial(_check, d, keyring, tenant, registers=False)
         is_new = await backend.run(checking, intent=READ, tenant=tenant, connection=connection)
         if not is_new and (not self._registers or not d.single_writer):
-            self._checked.add(tenant)
+            self._checked[tenant] = time.monotonic()
             return
         if is_new and not d.single_writer and await self._register_separately(backend, tenant):
             return

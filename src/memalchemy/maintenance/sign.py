@@ -6,6 +6,7 @@ waits for a moment, and an interrupted run is simply run again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +26,11 @@ from memalchemy.codec.signed_rows import (
 )
 from memalchemy.column_types import stored_vector_bytes
 from memalchemy.database import READ, WRITE_COPIED, Database
-from memalchemy.database.key_registry import SIGNING_NAMESPACE, read_registered_keys
+from memalchemy.database.key_registry import (
+    KNOWN_SECONDS,
+    SIGNING_NAMESPACE,
+    read_registered_keys,
+)
 from memalchemy.database.signed_items import read_signed_vectors, sign_item, sign_vector
 from memalchemy.database.signed_logs import (
     read_signatures,
@@ -45,6 +50,8 @@ from memalchemy.maintenance.local_items import is_not_local
 from memalchemy.search.scope import ITEMS, is_listed
 from memalchemy.statements import Program, after_key, column_bind, statement
 
+NOTICED_AFTER = KNOWN_SECONDS + 1
+"""Seconds after which every process has noticed that a key was registered."""
 PAGE = 100
 MAX_REFUSED = 1_000
 """The number of refused rows that a report lists; further ones are counted."""
@@ -106,8 +113,9 @@ async def sign(
     """Sign what the tenant of *db* has stored with the first of its signing keys.
 
     A row is held to the signature that it has, and keeps its content. In a tenant that was never
-    signed all rows are signed. In one that was, rows without a signature may be forged: they are
-    listed and left, and with them the log that they are of.
+    signed all rows are signed, after some seconds in which running processes without the key
+    notice that they may not write any more. In one that was, rows without a signature may be
+    forged: they are listed and left, and with them the log that they are of.
 
     Args:
         thread_id: only this thread, and no items.
@@ -130,6 +138,8 @@ async def sign(
     was_signed = any(row.namespace == SIGNING_NAMESPACE for row in registered)
     if not dry_run:
         await db.check_payloads()  # which registers the key
+        if not was_signed:
+            await asyncio.sleep(NOTICED_AFTER)
     run = _Run(db, adopt_unsigned or not was_signed, resign, dry_run, progress or (lambda _: None))
     await run.sign_logs(thread_id)
     if thread_id is None:

@@ -797,6 +797,21 @@ class Checkpointer(Generic[State]):
     ) -> list[PendingWrite]:
         """The pending writes for the step after a checkpoint, by (task_path, task_id, index)."""
 
+    def get_writes_batch(
+        self,
+        thread_id: str,
+        checkpoint_ids: Sequence[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, list[PendingWrite]]:
+        """Return the pending writes of some checkpoints of a thread, each as `get_writes` does.
+
+        Checkpoints without writes are not in it. One round trip for each hundred or more.
+
+        Raises:
+            Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
+        """
+
     def history(
         self,
         thread_id: str | None,
@@ -2569,6 +2584,21 @@ class RetainedCheckpointer(Generic[State]):
         connection: HostConnection | None = None,
     ) -> list[PendingWrite]:
         """The pending writes for the step after a checkpoint, by (task_path, task_id, index)."""
+
+    def get_writes_batch(
+        self,
+        thread_id: str,
+        checkpoint_ids: Sequence[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, list[PendingWrite]]:
+        """Return the pending writes of some checkpoints of a thread, each as `get_writes` does.
+
+        Checkpoints without writes are not in it. One round trip for each hundred or more.
+
+        Raises:
+            Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
+        """
 
     def history(
         self,

@@ -22,9 +22,12 @@ from memalchemy.errors import (
     Corrupt,
     DatabaseUnreachable,
     InvalidArgument,
+    KeyMissing,
     MemalchemyError,
+    NotEncrypted,
     NotFound,
     NotSerialisable,
+    NotSigned,
     StatementFailed,
     ThreadDeleted,
     TooLarge,
@@ -48,6 +51,10 @@ STATUSES: dict[type[MemalchemyError], int] = {
 
 _UNREACHABLE = "the database behind this server cannot be used at the moment; its log says why"
 _CORRUPT = "stored data is damaged; the server's log says where"
+_KEYLESS = "this server lacks a key of the tenant; nothing was done, and its log says which"
+_BARE = (
+    "stored data lacks the encryption or signature that is asked for; the server's log says where"
+)
 _FAILED = "the database behind this server refused a statement; its log says which error it was"
 
 
@@ -141,6 +148,11 @@ def _of_memalchemy(error: MemalchemyError) -> Problem:
     _log_error(error)
     if isinstance(error, Corrupt):
         return Problem(500, _CORRUPT, code=Corrupt.code, error="Corrupt")
+    if isinstance(error, KeyMissing):
+        return Problem(500, _KEYLESS, code=KeyMissing.code, error="KeyMissing")
+    for kind in (NotEncrypted, NotSigned):
+        if isinstance(error, kind):
+            return Problem(500, _BARE, code=kind.code, error=kind.__name__)
     if isinstance(error, StatementFailed):
         return Problem(500, _FAILED, code=StatementFailed.code, error="StatementFailed")
     known = error if isinstance(error, DatabaseUnreachable) else DatabaseUnreachable("")

@@ -104,15 +104,6 @@ def time_of(checkpoint: Checkpoint) -> datetime | None:
         return None
 
 
-def ancestry(parents: Mapping[str, str | None], start: str | None) -> list[str]:
-    """Return a checkpoint, its parent, and so on, as far as *parents* has them."""
-    path: dict[str, None] = {}
-    while start is not None and start in parents and start not in path:
-        path[start] = None
-        start = parents[start]
-    return list(path)
-
-
 def next_version(current: str | int | float | None) -> str:
     """Return a version above *current*; its random end differs from those of other branches."""
     number = 0
@@ -215,6 +206,15 @@ def needs_parent(metadata: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
     if not isinstance(counters, Mapping):
         return False
     return any(state.get(key_of(str(channel))) == EMPTY for channel in counters)
+
+
+def rebuilt_channels(metadata: Mapping[str, Any]) -> frozenset[str]:
+    """Return the `DeltaChannel`s that the filterable *metadata* says are rebuilt from a parent.
+
+    The checkpoint has no value of these; of any other channel it may have one.
+    """
+    counters = metadata.get(_DELTA_COUNTERS)
+    return frozenset(counters) if isinstance(counters, Mapping) else frozenset()
 
 
 def save_options(

@@ -7,7 +7,8 @@ LangGraph's own serialiser; `_records` converts LangGraph's records to states an
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from functools import lru_cache
 from typing import Any
 
@@ -278,43 +279,93 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Return each channel's last stored value, and its writes since, up to a checkpoint."""
-        collected: dict[str, list[PendingWrite]]
-        collected = {channel: [] for channel in check_list(channels, "channels")}
-        seeds: dict[str, Any] = {}
-        if collected:
-            thread_id, checkpoint_ns = records.thread_and_ns(config)
-            checkpointer = self.checkpointer(checkpoint_ns)
-            remaining = set(collected)
-            path = await self._ancestors(checkpointer, thread_id, get_checkpoint_id(config))
-            async for one in checkpointer.snapshots(thread_id, path):
-                for write in reversed(one.writes):
-                    if write.channel in remaining:
-                        value = records.loads(self.serde, write.value)
-                        collected[write.channel].append((write.task_id, write.channel, value))
-                for channel in [c for c in remaining if records.has_value(one.state, c)]:
-                    stored = one.state[records.key_of(channel)]
-                    seeds[channel] = records.loads(self.serde, stored)
-                    remaining.discard(channel)
-                if not remaining:
-                    break
+        wanted = dict.fromkeys(check_list(channels, "channels"))
+        if not wanted:
+            return {}
+        thread_id, checkpoint_ns = records.thread_and_ns(config)
+        checkpointer = self.checkpointer(checkpoint_ns)
+        target = get_checkpoint_id(config)
+        path, seeds = await self._find_seeds(checkpointer, thread_id, target, wanted)
+        writes = await checkpointer.get_writes_batch(thread_id, path)
         found: dict[str, DeltaChannelHistory] = {}
-        for channel, writes in collected.items():
-            found[channel] = {"writes": writes[::-1]}
-            if channel in seeds:
-                found[channel]["seed"] = seeds[channel]
+        for channel in wanted:
+            at, seed = seeds.get(channel, (len(path), None))
+            since: list[PendingWrite] = [
+                (one.task_id, channel, records.loads(self.serde, one.value))
+                for checkpoint_id in reversed(path[: at + 1])
+                for one in writes.get(checkpoint_id, ())
+                if one.channel == channel
+            ]
+            found[channel] = {"writes": since}
+            if seed is not None:
+                found[channel]["seed"] = records.loads(self.serde, seed)
         return found
 
     get_delta_channel_history = blocking(aget_delta_channel_history)
 
+    async def _find_seeds(
+        self,
+        checkpointer: Checkpointer,
+        thread_id: str,
+        target: str | None,
+        channels: Iterable[str],
+    ) -> tuple[list[str], dict[str, tuple[int, Packed]]]:
+        """Find the newest stored value of each channel among the ancestors of *target*.
+
+        Returns the ids of the ancestors, the parent first, as far back as those values are, and by
+        channel the index of the ancestor that has the value, and the value. States are read only
+        of checkpoints that may have one; where the chain of parents is broken, of all.
+        """
+        path: list[str] = []
+        seeds: dict[str, tuple[int, Packed]] = {}
+        unread: list[int] = []
+        passed: list[int] = []
+        remaining, size = set(channels), 1
+
+        async def read(some: list[int]) -> None:
+            places = {path[at]: at for at in some}
+            async for one in checkpointer.snapshots(thread_id, list(places)):
+                for channel in [c for c in remaining if records.has_value(one.state, c)]:
+                    seeds[channel] = places[one.checkpoint_id], one.state[records.key_of(channel)]
+                    remaining.discard(channel)
+
+        parent_id: str | None = None
+        async with aclosing(self._ancestors(checkpointer, thread_id, target)) as ancestors:
+            async for info in ancestors:
+                if not remaining:
+                    break
+                path.append(info.checkpoint_id)
+                parent_id = info.parent_id
+                may_have = not remaining <= records.rebuilt_channels(info.metadata)
+                (unread if may_have else passed).append(len(path) - 1)
+                if len(unread) >= size:
+                    await read(unread)
+                    unread, size = [], min(2 * size, MAX_BATCH)
+        if remaining and unread:
+            await read(unread)
+        if remaining and parent_id is not None:
+            await read(passed)
+        if not remaining:
+            del path[max((at for at, _ in seeds.values()), default=-1) + 1 :]
+        return path, seeds
+
     async def _ancestors(
-        self, checkpointer: Checkpointer, thread_id: str, checkpoint_id: str | None
-    ) -> Sequence[str]:
-        """Return the ids of a checkpoint's parent, its parent, and so on."""
-        parents: dict[str, str | None] = {}
+        self, checkpointer: Checkpointer, thread_id: str, target: str | None
+    ) -> AsyncGenerator[CheckpointInfo]:
+        """Yield the parent of *target*, or else of the newest checkpoint, its parent, and so on."""
+        seen: dict[str, CheckpointInfo] = {}
+        current = target
         async for info in checkpointer.history(thread_id, order="id"):
-            parents[info.checkpoint_id] = info.parent_id
-        current = checkpoint_id or next(iter(parents), None)
-        return records.ancestry(parents, current)[1:]
+            current = current or info.checkpoint_id
+            seen[info.checkpoint_id] = info
+            while current in seen:
+                found = seen.pop(current)
+                if found.checkpoint_id != target and target is not None:
+                    yield found
+                target = target or found.checkpoint_id
+                if found.parent_id is None:
+                    return
+                current = found.parent_id
 
     def _tuple(self, thread_id: str, checkpoint_ns: str, found: Snapshot) -> CheckpointTuple:
         checkpoint, metadata = records.from_state(self.serde, found.checkpoint_id, found.state)
@@ -371,7 +422,8 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
 
         ``"delete"`` deletes all of them. ``"keep_latest"`` keeps the latest of each namespace and
         those that it needs to rebuild a `DeltaChannel`; a subgraph's call goes with the checkpoint
-        of the root graph in which it began, and a subgraph with a memory of its own stays.
+        of the root graph in which it began, also if that one was deleted before, and a subgraph
+        with a memory of its own stays.
 
         Raises:
             TypeError: *thread_ids* is one string.
@@ -402,10 +454,11 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             info.checkpoint_id
             async for info in self.checkpointer().history(thread_id, order="id", connection=tx)
         }
-        # A call may be saved before the checkpoint in which it began: that one was not deleted.
-        deleted = {info.checkpoint_id for info in names.get("", ())} - left
+        # A call may be saved before the checkpoint in which it began, whose id is the newest then.
+        newest = max(left, default="")
         for checkpoint_ns, (latest, *_) in names.items():
-            if records.root_of_call(checkpoint_ns, latest.metadata) in deleted:
+            root = records.root_of_call(checkpoint_ns, latest.metadata)
+            if root is not None and root not in left and root < newest:
                 await self.checkpointer(checkpoint_ns).delete(
                     thread_id, all_namespaces=False, connection=tx
                 )

@@ -211,7 +211,7 @@ def needs_parent(metadata: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
 def rebuilt_channels(metadata: Mapping[str, Any]) -> frozenset[str]:
     """Return the `DeltaChannel`s that the filterable *metadata* says are rebuilt from a parent.
 
-    The checkpoint has no value of these; of any other channel it may have one.
+    The checkpoint has no value of these, by `truthful`; of any other channel it may have one.
     """
     counters = metadata.get(_DELTA_COUNTERS)
     return frozenset(counters) if isinstance(counters, Mapping) else frozenset()
@@ -254,6 +254,17 @@ def filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
         return check_metadata(found)
     except MemalchemyError:  # together they are too large
         return {PARTIAL: True}
+
+
+def truthful(known: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the filterable metadata without counters if the *state* has a value all the same.
+
+    LangGraph counts for a `DeltaChannel` that is unchanged since its value was stored, and a value
+    may be put into any checkpoint.
+    """
+    if not any(has_value(state, channel) for channel in rebuilt_channels(known)):
+        return known
+    return {name: known[name] for name in known if name != _DELTA_COUNTERS} | {PARTIAL: True}
 
 
 def may_match(known: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:

@@ -140,7 +140,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             state,
             thread_id,
             checkpoint["id"],
-            known,
+            records.truthful(known, state),
             lineage=lineage,
             occurred_at=occurred_at,
             **records.save_options(exact, state, lineage),
@@ -284,7 +284,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             return {}
         thread_id, checkpoint_ns = records.thread_and_ns(config)
         checkpointer = self.checkpointer(checkpoint_ns)
-        target = get_checkpoint_id(config)
+        target = get_checkpoint_id(config) or None
         path, seeds = await self._find_seeds(checkpointer, thread_id, target, wanted)
         writes = await checkpointer.get_writes_batch(thread_id, path)
         found: dict[str, DeltaChannelHistory] = {}

@@ -309,7 +309,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         thread_id: str,
         target: str | None,
         channels: Iterable[str],
-    ) -> tuple[list[str], dict[str, tuple[int, Packed]]]:
+    ) -> tuple[Sequence[str], Mapping[str, tuple[int, Packed]]]:
         """Find the newest stored value of each channel among the ancestors of *target*.
 
         Returns the ids of the ancestors, the parent first, as far back as those values are, and by
@@ -322,7 +322,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         passed: list[int] = []
         remaining, size = set(channels), 1
 
-        async def read(some: list[int]) -> None:
+        async def read(some: Sequence[int]) -> None:
             places = {path[at]: at for at in some}
             async for one in checkpointer.snapshots(thread_id, list(places)):
                 for channel in [c for c in remaining if records.has_value(one.state, c)]:

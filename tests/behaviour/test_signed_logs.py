@@ -428,6 +428,20 @@ async def test_a_running_process_without_keys_notices_that_the_tenant_is_encrypt
     assert not await Checkpointer(keyless).exists("v")
 
 
+async def test_a_wrong_row_does_not_hide_from_verify_that_another_is_missing(
+    opened: Callable[..., Any],
+) -> None:
+    db = await opened()
+    await fill(db)
+    await edit(db, f"DELETE FROM checkpoints WHERE {T} AND seq = 3")
+    await edit(db, f"UPDATE checkpoints SET parent_id = 'c0' WHERE {T} AND seq = 6")
+
+    found = [one.sentence for one in (await verify(await opened())).findings]
+
+    assert any("the rows of the thread" in message for message in found)
+    assert any("checkpoint 'c" in message for message in found)
+
+
 async def test_signing_again_blesses_nothing_that_was_changed(opened: Callable[..., Any]) -> None:
     db = await opened()
     await fill(db)

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
 from sqlalchemy import update
 from typer.testing import CliRunner
 from typing_extensions import TypedDict
@@ -379,6 +381,29 @@ def test_calls_whose_root_checkpoint_the_core_deleted_go_with_the_next_prune(bot
 
     assert len(calls()) < 4, "of the steps that are left"
     both.is_as_in_memory()
+
+
+def test_words_that_the_latest_checkpoint_still_holds_are_found_after_a_prune(
+    database_url: str,
+) -> None:
+    class Talk(TypedDict):
+        messages: Annotated[list, add_messages]
+
+    builder = StateGraph(Talk)
+    builder.add_node("answer", lambda _: {"messages": [AIMessage("Of course.")]})
+    builder.add_edge(START, "answer")
+    with MemalchemySaver.from_conn_string(database_url) as saver:
+        saver.setup()
+        graph = builder.compile(checkpointer=saver)
+        for words in ("To Porto please", "By the night train"):
+            graph.invoke({"messages": [HumanMessage(words)]}, at())
+
+        saver.prune(["t"])
+
+        (left,) = graph.get_state_history(at())
+        for word in ("porto", "train"):
+            (hit,) = saver.wait(saver.checkpointer().search(word))
+            assert hit["checkpoint_id"] == left.config["configurable"]["checkpoint_id"]
 
 
 def test_a_pruned_thread_does_not_grow_with_its_calls(database_url: str) -> None:

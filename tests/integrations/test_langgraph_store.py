@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import (
     BaseStore,
@@ -357,6 +358,18 @@ async def test_an_unknown_operator_is_a_value_error(
 ) -> None:
     with pytest.raises(ValueError, match=r"\$"):
         await store.asearch(NS, filter=wrong)
+
+
+async def test_the_text_of_a_message_is_stored_as_plain_text(store: MemalchemyStore) -> None:
+    message = AIMessage("Hello Ada!")
+    assert type(message.text) is not str
+    value = {"text": message.text, "all": [{"text": message.text}]}
+    await store.aput(("users",), "said", value)
+
+    found = await store.aget(("users",), "said")
+    assert found is not None
+    assert found.value == {"text": "Hello Ada!", "all": [{"text": "Hello Ada!"}]}
+    assert type(found.value["text"]) is str
 
 
 async def test_values_may_hold_characters_that_databases_refuse(store: MemalchemyStore) -> None:

@@ -107,7 +107,21 @@ def _checked(op: PutOp) -> PutOp:
         raise TypeError(f"a value is a mapping, not a {type(op.value).__name__}")
     if op.ttl is not None and not op.ttl > 0:
         raise ValueError(f"ttl is minutes, more than zero, or None for ever; not {op.ttl!r}")
-    return op
+    return op if op.value is None else op._replace(value=_with_plain_text(op.value))
+
+
+def _with_plain_text(value: Any) -> Any:
+    """Return *value* with texts that are plain, as LangGraph's stores on a database return them.
+
+    The text of a LangChain message is of a class of its own, below ``str``.
+    """
+    if isinstance(value, str):
+        return str.__str__(value)
+    if type(value) is dict:
+        return {name: _with_plain_text(part) for name, part in value.items()}
+    if type(value) is list:
+        return [_with_plain_text(part) for part in value]
+    return value
 
 
 def to_filter(given: Mapping[str, Any] | None) -> dict[str, Any] | None:

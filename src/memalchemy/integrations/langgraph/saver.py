@@ -447,9 +447,8 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             checkpointer = self.checkpointer(checkpoint_ns)
             infos = checkpointer.history(thread_id, order="id", connection=tx)
             names[checkpoint_ns] = [info async for info in infos]
-        for checkpoint_ns, (_, *earlier) in names.items():
-            ids = [info.checkpoint_id for info in earlier]
-            await self.checkpointer(checkpoint_ns).delete_checkpoints(thread_id, ids, connection=tx)
+        for checkpoint_ns, listed in names.items():
+            await self._delete_earlier(self.checkpointer(checkpoint_ns), thread_id, listed, tx)
         left = {
             info.checkpoint_id
             async for info in self.checkpointer().history(thread_id, order="id", connection=tx)
@@ -462,6 +461,22 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
                 await self.checkpointer(checkpoint_ns).delete(
                     thread_id, all_namespaces=False, connection=tx
                 )
+
+    async def _delete_earlier(
+        self,
+        checkpointer: Checkpointer,
+        thread_id: str,
+        infos: Sequence[CheckpointInfo],
+        tx: HostConnection,
+    ) -> None:
+        """Delete all *infos* of a log but the first, which has the highest id."""
+        latest, *earlier = [info.checkpoint_id for info in infos]
+        async for last in checkpointer.history(thread_id, limit=1, connection=tx):
+            if last.checkpoint_id == latest:
+                # It also moves the words on that the latest still holds.
+                await checkpointer.prune(thread_id, keep_last=1, connection=tx)
+                return
+        await checkpointer.delete_checkpoints(thread_id, earlier, connection=tx)
 
     def get_next_version(self, current: str | int | float | None, channel: None) -> str:
         """Return a channel's next version, which differs from those of other branches."""

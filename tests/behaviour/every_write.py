@@ -286,7 +286,7 @@ CONTENTLESS = {
     # Reads.
     *("count", "count_threads", "diff", "exists", "export_files", "find", "find_runs", "get"),
     *("get_batch", "get_embedding", "get_embeddings", "get_global", "get_item", "get_items"),
-    *("get_metadata",),
+    *("get_metadata", "get_writes_batch"),
     *("get_storage_stats", "get_user_memory", "get_writes", "history", "items", "keys"),
     *("last_written", "list", "list_checkpoints", "list_items", "list_keys", "list_logs"),
     *("list_conversations", "search_data"),

@@ -1,9 +1,9 @@
-"""What the tests of the store share: ways to read its answers, to age its rows, and to embed."""
+"""What the tests of the store share: ways to read its answers, to wait, and to embed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -12,15 +12,10 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy import Database, Store
-from memalchemy.codec.signed_rows import item_content_of
 from memalchemy.contracts import StoreItem
-from memalchemy.schema import StoreItemRow
-
-ITEMS: Any = StoreItemRow.__table__
 
 A_WHILE = 20
 """Seconds after which something that should have happened is taken not to."""
@@ -67,24 +62,6 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
             if await holds():
                 return
             await asyncio.sleep(0.02)
-
-
-async def rewrite_rows(db: Database, where: Sequence[Any] = (), **values: Any) -> None:
-    """Set columns of the tenant's items behind the library's back, as if it had written them."""
-    statement = update(ITEMS).where(ITEMS.c.tenant == db.tenant, *where).values(**values)
-    await db.run_sync(lambda connection: connection.execute(statement))
-    await db.run_sync(lambda connection: _sign_items(db, connection))
-
-
-def _sign_items(db: Database, connection: Connection) -> None:
-    """Sign what is signed of the tenant's items once more, as it is now."""
-    of_tenant = ITEMS.c.tenant == db.tenant, ITEMS.c.signature.is_not(None)
-    for row in connection.execute(select(ITEMS).where(*of_tenant)).all():
-        signature = db.signing.sign(
-            item_content_of(row, db.tenant), (row.search_text, row.field_terms)
-        )
-        same = (ITEMS.c[name] == getattr(row, name) for name in ("tenant", "namespace", "key"))
-        connection.execute(update(ITEMS).where(*same).values(signature=signature))
 
 
 def examples_of(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:

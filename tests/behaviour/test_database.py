@@ -329,7 +329,7 @@ MANY_SECONDS = (
 @pytest.fixture(params=["file", "memory"])
 async def impatient(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
     url = f"sqlite:///{tmp_path}/agent.db" if request.param == "file" else "sqlite://"
-    async with Database(url, statement_timeout=0.3, connect_timeout=5) as db:
+    async with Database(url, statement_timeout=1.5, connect_timeout=5) as db:
         yield db
 
 
@@ -349,7 +349,7 @@ async def test_a_statement_that_runs_for_longer_than_its_timeout_is_ended(
         with pytest.raises(DatabaseUnreachable, match="too slow") as caught:
             await impatient.run(slow, intent)
         assert caught.value.busy
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
     await neighbour
 
     with pytest.raises(DatabaseUnreachable):  # noqa: PT012 - the block is what is ended
@@ -358,7 +358,7 @@ async def test_a_statement_that_runs_for_longer_than_its_timeout_is_ended(
             await impatient.run(slow, READ, connection=tx)
 
     assert await checkpointer.list_checkpoints("thread") == ["b", "a"]
-    await asyncio.sleep(0.3)  # the time of a statement, not of a connection
+    await asyncio.sleep(1.5)  # the time of a statement, not of a connection
     await checkpointer.save({"n": 4}, "thread", "d")
     assert await checkpointer.load("thread") == {"n": 4}
 
@@ -366,7 +366,7 @@ async def test_a_statement_that_runs_for_longer_than_its_timeout_is_ended(
 async def test_a_file_locked_by_another_process_is_waited_for_as_long_as_a_statement(
     tmp_path: Path,
 ) -> None:
-    async with Database(f"sqlite:///{tmp_path}/agent.db", statement_timeout=0.3) as db:
+    async with Database(f"sqlite:///{tmp_path}/agent.db", statement_timeout=1.5) as db:
         checkpointer = Checkpointer(db)
         await checkpointer.save({"n": 1}, "thread", "a")
         other = sqlite3.connect(tmp_path / "agent.db", isolation_level=None)

@@ -12,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 from shelf import undone, until_gone
 
+from lifetimes import end_lifetimes
 from memalchemy import (
     Database,
     Episode,
@@ -164,11 +165,10 @@ async def test_an_expired_episode_is_gone_from_every_path(db: Database) -> None:
 async def test_an_update_has_an_episode_among_the_latest_for_as_long_as_it_is_there(
     db: Database,
 ) -> None:
-    one, short, lasting = episode("kept"), EpisodeStore(db, ttl=0.3), EpisodeStore(db)
+    one, short, lasting = episode("kept"), EpisodeStore(db, ttl=60), EpisodeStore(db)
     await short.write(one)
     await lasting.update(one.model_copy(update={"result": "done"}))
-    await short.store.put(("later",), "written", None)
-    await until_gone(short.store, ("later",), "written")
+    await end_lifetimes(db)
 
     assert await lasting.count() == 1
     assert [one.result for one in await lasting.recent()] == ["done"]

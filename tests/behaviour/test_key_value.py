@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 from shelf import undone, until_gone
 
+from lifetimes import end_lifetimes
 from memalchemy import Conflict, Database, KeyValue, NotSerialisable, Store
 from memalchemy.collections import ABSENT
 
@@ -184,10 +185,10 @@ async def test_a_swap_of_an_entry_fails_where_the_key_was_removed_and_written_an
 async def test_a_swap_of_an_entry_fails_where_it_expired_and_was_written_anew(
     kv: KeyValue,
 ) -> None:
-    await kv.write("k", "free", ttl=0.2)
+    await kv.write("k", "free", ttl=60)
     entry = await kv.read_entry("k")
     assert entry is not None
-    await until_gone(kv.store, kv.namespace, "k")
+    await end_lifetimes(kv.store.db)
     await kv.write("k", "taken")
 
     assert await kv.compare_and_swap("k", entry, "mine") is False

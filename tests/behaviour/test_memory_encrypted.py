@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from memory_helpers import user
-from shelf import ITEMS, vector_of
+from shelf import vector_of
 from sqlalchemy import select
 
 import memalchemy
+from lifetimes import ITEMS
 from memalchemy import (
     CapabilityMissing,
     Database,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from shelf import ITEMS, Embedder, rewrite_rows, undone
+from shelf import Embedder, undone
 
+from lifetimes import ITEMS, rewrite_rows
 from memalchemy import CapabilityMissing, Database, NewItem, NotSerialisable, Store
 
 NS = ("batch",)

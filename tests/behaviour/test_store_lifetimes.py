@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from shelf import ITEMS, found_by, keys_of, rewrite_rows, until_gone
+from shelf import found_by, keys_of, until_gone
 
+from lifetimes import ITEMS, rewrite_rows
 from memalchemy import Conflict, Database, Store
 from memalchemy.contracts import StoreItem
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from shelf import ITEMS, examples_of, keys_of, rewrite_rows, texts
+from shelf import examples_of, keys_of, texts
 from sqlalchemy import insert
 
+from lifetimes import ITEMS, rewrite_rows
 from memalchemy import Database, Store
 from memalchemy.contracts import StoreItem
 from memalchemy.keys import decode_namespace, encode_namespace

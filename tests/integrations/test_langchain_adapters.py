@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,6 +31,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generati
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
+from lifetimes import end_lifetimes, end_lifetimes_of_threads
 from memalchemy import Database, NotSerialisable, TooLarge
 from memalchemy import VectorStore as NativeVectorStore
 from memalchemy.integrations.langchain import (
@@ -250,10 +250,10 @@ async def test_those_who_add_at_once_lose_nothing_and_additions_are_whole(
 
 
 def test_a_session_expires_after_its_last_message(db: Database) -> None:
-    talk = history(db, ttl=timedelta(milliseconds=300))
+    talk = history(db, ttl=timedelta(minutes=1))
     talk.add_user_message("gone soon")
     assert len(talk.messages) == 1
-    time.sleep(0.4)
+    asyncio.run(end_lifetimes_of_threads(db))
     assert talk.messages == []
 
 
@@ -652,10 +652,10 @@ def test_neither_prompt_nor_settings_are_stored(db: Database) -> None:
 
 
 def test_an_answer_expires(db: Database) -> None:
-    cache = MemalchemyCache(db, ttl=0.3)
+    cache = MemalchemyCache(db, ttl=60)
     cache.update("prompt", "model", [Generation(text="a")])
     assert cache.lookup("prompt", "model")
-    time.sleep(0.4)
+    asyncio.run(end_lifetimes(db))
     assert cache.lookup("prompt", "model") is None
 
 

@@ -17,6 +17,7 @@ from agents.memory import OpenAIResponsesCompactionSession, Session
 from scripted_model import Scripted, run, said, texts
 
 import memalchemy
+from lifetimes import end_lifetimes_of_threads
 from memalchemy import Checkpointer, Corrupt, Database, NotSerialisable, ThreadLog, TooLarge
 from memalchemy.integrations.openai_agents import MemalchemySession
 
@@ -418,10 +419,11 @@ async def test_a_damaged_item_is_an_error_and_is_not_removed(
 
 
 async def test_a_session_expires_its_ttl_after_the_last_item(db: Database) -> None:
-    session = MemalchemySession("talk", db, ttl=timedelta(milliseconds=300))
+    session = MemalchemySession("talk", db, ttl=timedelta(minutes=1))
     await session.add_items([said("user", "a")])
     assert len(await session.get_items()) == 1
-    await until_empty(session)
+    await end_lifetimes_of_threads(db)
+    assert await session.get_items() == []
 
     await session.add_items([said("user", "b")])
     assert texts(await session.get_items()) == ["b"]

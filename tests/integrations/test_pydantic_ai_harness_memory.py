@@ -32,6 +32,7 @@ from pydantic_ai_harness.memory import (
     _store,
 )
 
+from lifetimes import end_lifetimes
 from memalchemy import Database, Store, TooLarge
 from memalchemy.integrations.pydantic_ai_harness import MemalchemyMemoryStore, memory_store
 
@@ -257,11 +258,11 @@ async def test_a_version_never_comes_again(store: MemalchemyMemoryStore) -> None
 
 
 async def test_receipts_end_when_they_shall(db: Database) -> None:
-    store = MemalchemyMemoryStore(db, receipt_ttl=0.05)
+    store = MemalchemyMemoryStore(db, receipt_ttl=60)
     operation = MemoryOperation("op", "f")
     made = await store.write("notes", "x", expected_version=None, operation=operation)
     assert await store.get_operation(operation) == MemoryMutation(made.version, True, False)
-    await asyncio.sleep(0.06)
+    await end_lifetimes(db)
     assert await store.get_operation(operation) is None
     assert await store.store.sweep() == 1
     assert await read(store, "notes") is not None

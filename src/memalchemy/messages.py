@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import enum
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -49,6 +50,13 @@ _ROLE_OF_TYPE = {
     "function_call_output": "tool",
 }
 """Roles of messages with a type instead: LangChain's classes, and items of OpenAI's Responses."""
+
+_LANGCHAIN_CLASSES = {
+    "system": "SystemMessage",
+    "user": "HumanMessage",
+    "assistant": "AIMessage",
+    "tool": "ToolMessage",
+}
 
 _ROLE_OF_PART = {
     "user-prompt": "user",
@@ -490,7 +498,7 @@ def create_message(
     the metadata if its class accepts it.
 
     Raises:
-        TypeError: the class cannot be constructed from a role and a content.
+        TypeError: the class cannot be constructed from a role and a content, or has another role.
     """
     example = next((one for one in like if read(one, "role") is not None), like[0])
     if isinstance(example, Mapping):
@@ -498,22 +506,34 @@ def create_message(
         if metadata and any(isinstance(one, Mapping) and "metadata" in one for one in like):
             message["metadata"] = dict(metadata)
         return message
-    typed_role: Any = role
-    if isinstance(read(example, "role"), enum.Enum):
-        typed_role = type(read(example, "role"))(role)
-    cls: Any = type(example)
+    cls, given = _class_with_role(example, role)
     for extra in ({"metadata": dict(metadata)}, {}) if metadata else ({},):
         try:
-            return cls(role=typed_role, content=content, **fields, **extra)
+            message = cls(**given, content=content, **fields, **extra)
         except TypeError:
             continue
         except ValueError:  # of a pydantic model that forbids unknown fields
             if not extra:
                 raise
+            continue
+        if role_of(message) == role:
+            return message
     raise TypeError(
-        f"a {cls.__qualname__} cannot be constructed from role= and content=; convert the messages "
-        "with Message.of(message) first"
+        f"a {cls.__qualname__} cannot be constructed from role= and content= with the role {role}; "
+        "convert the messages with Message.of(message) first"
     )
+
+
+def _class_with_role(example: Any, role: str) -> tuple[Any, dict[str, Any]]:
+    """Return the class of a message like *example* with that role, and the role as it takes it."""
+    own = read(example, "role")
+    if own is not None:
+        return type(example), {"role": type(own)(role) if isinstance(own, enum.Enum) else role}
+    # Whoever has a message of LangChain's has imported its classes, of which each has one role.
+    langchain = sys.modules.get("langchain_core.messages")
+    if langchain is not None and isinstance(example, langchain.BaseMessage):
+        return getattr(langchain, _LANGCHAIN_CLASSES[role]), {}
+    return type(example), {"role": role}
 
 
 def copy_with(message: Any, name: str, value: Any) -> Any:

@@ -191,6 +191,19 @@ def test_a_message_of_any_class_that_takes_role_and_content_is_made() -> None:
         with_block([Closed()], "block", tag=MEMORY_TAG)
 
 
+def test_a_class_whose_role_is_not_that_of_a_block_is_an_error() -> None:
+    class Spoken:
+        """A message whose role is its type's, whatever role it is given."""
+
+        type = "human"
+
+        def __init__(self, content: str, **more: Any) -> None:
+            self.content = content
+
+    with pytest.raises(TypeError, match=r"cannot be constructed .* with the role system"):
+        with_block([Spoken("Hello")], "a block", tag=MEMORY_TAG)
+
+
 def test_a_block_pasted_by_a_user_is_not_removed() -> None:
     block = memory_block([of("tea")])
     pasted = [user(block), system(f"See {block}"), system("<memory-context>mine</memory-context>")]

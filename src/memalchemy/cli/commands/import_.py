@@ -85,8 +85,10 @@ async def import_(
     """
     if source not in FRAMEWORKS:
         if from_ is not None or dry_run:
-            names = " or ".join(FRAMEWORKS)
-            raise UsageError(f"--from and --dry-run go with {names} instead of a file")
+            raise UsageError(
+                f"there is no importer called {source}, and a file takes neither --from nor "
+                f"--dry-run; the importers are {', '.join(FRAMEWORKS)}"
+            )
         return await _import_file(ctx, source, prefix, on_conflict)
     if from_ is None:
         raise UsageError(

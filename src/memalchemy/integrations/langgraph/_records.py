@@ -211,7 +211,7 @@ def needs_parent(metadata: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
 def rebuilt_channels(metadata: Mapping[str, Any]) -> frozenset[str]:
     """Return the `DeltaChannel`s that the filterable *metadata* says are rebuilt from a parent.
 
-    The checkpoint has no value of these, by `truthful`; of any other channel it may have one.
+    The checkpoint has no value of these, by `without_false_counters`; of any other channel it may have one.
     """
     counters = metadata.get(_DELTA_COUNTERS)
     return frozenset(counters) if isinstance(counters, Mapping) else frozenset()
@@ -256,7 +256,7 @@ def filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
         return {PARTIAL: True}
 
 
-def truthful(known: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+def without_false_counters(known: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the filterable metadata without counters if the *state* has a value all the same.
 
     LangGraph counts for a `DeltaChannel` that is unchanged since its value was stored, and a value

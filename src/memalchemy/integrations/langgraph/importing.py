@@ -183,7 +183,7 @@ class _Import:
                 state,
                 records.time_of(found.checkpoint),
                 parent_id,
-                records.truthful(records.filterable(found.metadata), state),
+                records.without_false_counters(records.filterable(found.metadata), state),
                 await self.source.pending(*place),
                 records.time_of_id(checkpoint_id),
                 records.save_options(found.metadata, state, parent_id),

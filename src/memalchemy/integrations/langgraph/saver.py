@@ -140,7 +140,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             state,
             thread_id,
             checkpoint["id"],
-            records.truthful(known, state),
+            records.without_false_counters(known, state),
             lineage=lineage,
             occurred_at=occurred_at,
             **records.save_options(exact, state, lineage),

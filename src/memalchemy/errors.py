@@ -275,11 +275,11 @@ class KeyMissing(MemalchemyError):
 
     def __init__(self, key_id: str, *, given: int = 0, message: str | None = None) -> None:
         have = f"it is none of the {given} that were given" if given else "no key was given"
+        order = ", after the one that encrypts" if given else ""
         super().__init__(
             message
             or f"this is encrypted with the key {key_id}, and {have}. Give Database that key in "
-            "keys=[…], after the one that encrypts (on the command line MEMALCHEMY_KEYS, or "
-            "--keys-file)."
+            f"keys=[…]{order} (on the command line MEMALCHEMY_KEYS, or --keys-file)."
         )
         self.key_id = key_id
 

@@ -7,7 +7,7 @@ encryption has.
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,13 @@ from memalchemy import (
     Store,
     StoreCapabilityError,
     ThreadLog,
+    UserMemoryStore,
+    VectorStore,
 )
 from memalchemy.codec import encryption
 from memalchemy.codec.encryption import generate_key
-from memalchemy.database import OFF_LOOP_BYTES
+from memalchemy.database import OFF_LOOP_BYTES, key_registry
+from memalchemy.inspection import Inspector
 from memalchemy.verify import verify
 from rows import of_thread
 
@@ -275,6 +278,60 @@ async def test_items_written_unreadable_are_found_once_fields_are_readable(opene
 
     found = await store.search(SPACE, filter={"n": 1})
     assert sorted(hit.key for hit in found) == ["after", "before"]
+
+
+BLIND: dict[str, Callable[[Database], Awaitable[Any]]] = {
+    "steps": lambda db: Checkpointer(db).search("zebrastate"),
+    "steps below": lambda db: Checkpointer(db).search("zebrastate", below=True),
+    "entries": lambda db: ThreadLog(db).search("ibexvalue"),
+    "items by words": lambda db: Store(db).search(SPACE, "ibexvalue"),
+    "items by meaning": lambda db: Store(db).search(SPACE, embedding=[1.0, 0.5], mode="vector"),
+    "items by both": lambda db: Store(db).search(SPACE, "x", embedding=[1.0, 0.5], mode="hybrid"),
+    "items of several": lambda db: Store(db).search_many([SPACE], "ibexvalue"),
+    "nearest items": lambda db: Store(db).search_by_embedding(SPACE, [1.0, 0.5]),
+    "facts": lambda db: UserMemoryStore(db).search("ada", "ibexvalue"),
+    "documents": lambda db: VectorStore(db).search(embedding=[1.0, 0.5]),
+    "everything": lambda db: Inspector(db).search("ibexvalue"),
+}
+
+
+@pytest.mark.usefixtures("lasting")
+@pytest.mark.parametrize("road", BLIND)
+async def test_a_search_without_a_key_is_an_error_where_there_may_be_something(
+    opened: Open, road: str
+) -> None:
+    await fill(await opened())
+    blind = await opened(keys=None)
+
+    for _ in range(2):
+        with pytest.raises(KeyMissing, match="nothing was found"):
+            await BLIND[road](blind)
+    found = await BLIND[road](blind.for_tenant("never encrypted"))
+    assert not (found["hits"] if road == "everything" else found)
+
+
+@pytest.mark.usefixtures("lasting")
+async def test_what_is_readable_is_found_without_a_key(opened: Open) -> None:
+    await Checkpointer(await opened(readable=("text",))).save(STATE, "t")
+
+    blind = Checkpointer(await opened(keys=None))
+    assert [hit["thread_id"] for hit in await blind.search("quaggatext")] == ["t"]
+    assert await blind.search("") == []
+    with pytest.raises(KeyMissing, match="nothing was found"):
+        await blind.search("absent")
+
+
+@pytest.mark.usefixtures("lasting")
+async def test_a_process_without_keys_notices_that_somebody_begins_to_encrypt(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = Checkpointer(await opened(keys=None))
+    assert await early.search("zebrastate") == []
+    await Checkpointer(await opened()).save(STATE, "t")
+
+    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0.0)
+    with pytest.raises(KeyMissing, match="nothing was found"):
+        await early.search("zebrastate")
 
 
 @pytest.mark.usefixtures("lasting")

@@ -356,6 +356,11 @@ def test_forget_asks_and_takes_only_yes(filled: str, call: Call) -> None:
         refused = call(*forget, stdin=answer)
         assert refused.code == 4
         assert "Erase 8 checkpoints" in refused.err
+        assert "error [MA-NOT-CONFIRMED]: nothing was erased" in refused.err
+        assert "--yes" in refused.err
+        last = call(*forget, "--json", stdin=answer).err.splitlines()[-1]
+        error = json.loads(last)["error"]
+        assert (error["code"], error["exit_code"]) == ("MA-NOT-CONFIRMED", 4)
     assert call("show", "airline-1", "--db", filled).code == 0
     assert call(*forget, stdin="y\n").code == 0
     assert call("show", "airline-1", "--db", filled).code == 1

@@ -295,6 +295,7 @@ def test_removing_a_namespace_asks_and_takes_only_yes(memories: Run) -> None:
         refused = memories("rm", "users/ada", "--all", "--prefix", stdin=reply)
         assert refused.code == 4
         assert "Remove 2 items of users/ada and all below it" in refused.err
+        assert "error [MA-NOT-CONFIRMED]: nothing was removed" in refused.err
     assert everything(memories) == before
 
     assert memories("rm", "users/ada", "--all", stdin="y\n").out == "1 item removed\n"

@@ -690,6 +690,7 @@ class Checkpointer(Generic[State]):
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
                 ``capability`` is ``search``.
+            KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
         """
         limit, below = check_limit(limit), check_flag(below, "below")
         self.db.keyring.check_readable("text", "a search")
@@ -705,6 +706,8 @@ class Checkpointer(Generic[State]):
                 connection=connection,
                 event=event,
             )
+            if not best:
+                await self.db.check_search(connection)
         if self.db.signing.signs:
             for _, row in best:
                 self._check_words(row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memalchemy.cli.ctrl_c import INTERRUPTED
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage import NotConfirmed, UsageError
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
@@ -63,6 +63,7 @@ CODES: dict[type[MemalchemyError], int] = {
     AuthenticationFailed: DATABASE,
     DriverMissing: DATABASE,
     StatementFailed: DATABASE,
+    NotConfirmed: REFUSED,
     Conflict: REFUSED,
     ThreadDeleted: REFUSED,
     ForeignTable: REFUSED,

@@ -18,6 +18,7 @@ from memalchemy.cli.formatting import (
     format_json,
 )
 from memalchemy.cli.tables import Column, TableLayout
+from memalchemy.cli.usage import NotConfirmed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -143,13 +144,23 @@ class Terminal:
         ) as progress:
             yield ProgressDisplay(progress, progress.add_task(description, total=total))
 
-    def confirm(self, question: str) -> bool:
-        """Ask on stderr; anything but yes is no, the end of the input included."""
+    def require_consent(self, question: str, done: str) -> None:
+        """Ask on stderr; anything but yes is no, the end of the input included.
+
+        Raises:
+            NotConfirmed: the answer is no. The message says that nothing was *done*.
+        """
         with ctrl_c.interrupt_blocking_read():
             sys.stderr.write(escape_controls(question) + " [y/N] ")
             sys.stderr.flush()
             _wait_for_input()
-            return sys.stdin.readline().strip().lower() in ("y", "yes")
+            answer = sys.stdin.readline()
+        if not sys.stdin.isatty():
+            sys.stderr.write("\n")  # which whoever types an answer ends it with
+        if answer.strip().lower() not in ("y", "yes"):
+            raise NotConfirmed(
+                f"nothing was {done}, as the answer was not yes; --yes does it without a question"
+            )
 
     def _console(self, *, stderr: bool) -> Console:
         from rich.console import Console

@@ -14,6 +14,12 @@ class UsageError(MemalchemyError):
     code = "MA-USAGE"
 
 
+class NotConfirmed(MemalchemyError):
+    """The question whether something is to be removed was not answered with yes."""
+
+    code = "MA-NOT-CONFIRMED"
+
+
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """Report a `ValueError` of the library as a mistake in the command."""

@@ -30,7 +30,7 @@ from memalchemy.database.backend import Backend
 from memalchemy.database.clock import read_clock
 from memalchemy.database.executors.batching import BatchedRow
 from memalchemy.database.executors.host import HostConnection
-from memalchemy.database.intent import READ, Intent
+from memalchemy.database.intent import READ, READ_REPLICA, Intent
 from memalchemy.database.key_registry import KeyRegistry, refuse_payloads
 from memalchemy.database.known_heads import KnownHead, KnownHeads
 from memalchemy.database.per_database import shared
@@ -553,6 +553,17 @@ class Database:
         """
         self.check_writable()
         await self._key_registry.check(self._backend, self.tenant, connection)
+
+    async def check_search(self, connection: HostConnection | None = None) -> None:
+        """Check that a search that found nothing could have: the tenant is not encrypted unseen.
+
+        The registry of keys is read, at most once in five seconds, by a process without keys.
+
+        Raises:
+            KeyMissing: the tenant is encrypted, and no key was given.
+        """
+        reading = partial(self.run, intent=READ_REPLICA, connection=connection)
+        await self._key_registry.check_search(self.dialect, self.tenant, reading)
 
     def forget_known_keys(self) -> None:
         """Read the registered keys of a tenant again at the next write."""

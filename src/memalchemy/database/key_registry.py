@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -88,6 +88,7 @@ class KeyRegistry:
         self._keyring = keyring
         self._checked: dict[str, float] = {}
         self._signing_checked: dict[str, float] = {}
+        self._found_plain: dict[str, float] = {}
         self._checked_in: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
         self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
         self._locks = weakref.WeakKeyDictionary()
@@ -108,6 +109,7 @@ class KeyRegistry:
         """Read the registry again at the next write."""
         self._checked.clear()
         self._signing_checked.clear()
+        self._found_plain.clear()
 
     async def check(self, backend: Backend, tenant: str, connection: HostConnection | None) -> None:
         """Check that the keys are the tenant's, and register the first of them.
@@ -142,6 +144,24 @@ class KeyRegistry:
         program = partial(_check_signing, backend.dialect, self._keyring, tenant)
         await backend.run(program, intent=READ, tenant=tenant, connection=connection)
         self._signing_checked[tenant] = time.monotonic()
+
+    async def check_search(
+        self,
+        dialect: Dialect,
+        tenant: str,
+        run: Callable[[Callable[[], Program[None]]], Awaitable[None]],
+    ) -> None:
+        """Check, by a program that *run* runs, that the tenant is not encrypted and no key is here.
+
+        A search finds nothing then, however much there is.
+
+        Raises:
+            KeyMissing: see `check`; nothing was searched.
+        """
+        if self._keyring.encrypts or self._is_known(self._found_plain, tenant):
+            return
+        await run(partial(_check_search, dialect, tenant))
+        self._found_plain[tenant] = time.monotonic()
 
     async def _check_and_register(self, backend: Backend, tenant: str) -> None:
         program = partial(_check, backend.dialect, self._keyring, tenant, registers=True)
@@ -195,6 +215,13 @@ def _check_signing(dialect: Dialect, keyring: Keyring, tenant: str) -> Program[N
     ids = keyring.signing.ids
     if registered and not registered & ids:
         raise _missing(tenant, SIGNING_NAMESPACE, sorted(registered), len(ids))
+
+
+def _check_search(dialect: Dialect, tenant: str) -> Program[None]:
+    rows = yield read_registered_keys(dialect, scope="tenant"), {"k_tenant": tenant}
+    registered = sorted(row.key for row in rows if row.namespace == KEYS_NAMESPACE)
+    if registered:
+        raise _missing(tenant, KEYS_NAMESPACE, registered, 0, done="found")
 
 
 def _check(dialect: Dialect, keyring: Keyring, tenant: str, *, registers: bool) -> Program[bool]:
@@ -287,31 +314,30 @@ def register_key(
             raise
 
 
-def _missing(tenant: str, namespace: str, registered: Sequence[str], given: int) -> KeyMissing:
+def _missing(
+    tenant: str, namespace: str, registered: Sequence[str], given: int, done: str = "written"
+) -> KeyMissing:
+    """Return the error that none of the *registered* keys is among those that were *given*."""
     named = ", ".join(registered[:NAMED]) + (", …" if len(registered) > NAMED else "")
-    if namespace == SIGNING_NAMESPACE:
-        have = f"none of the {given} that were given is" if given else "no signing key was given"
-        message = (
-            f"this database is signed: tenant {tenant!r} is written with the signing key {named}, "
-            f"and {have}{' one of them' if given else ''}; nothing was written. Give "
-            "Database(signing_keys=[…]) that key, after a new one that is to sign (on the command "
-            "line MEMALCHEMY_SIGNING_KEYS, or --signing-keys-file)."
-        )
-        return KeyMissing(registered[0], given=given, message=message)
-    what = f"this database is encrypted: tenant {tenant!r} is written with the key {named}"
-    if not given:
-        advice = (
-            "and no key was given; nothing was written. Give Database(keys=[…]) (on the command "
-            "line MEMALCHEMY_KEYS, or --keys-file)."
-        )
-    else:
-        advice = (
-            f"and it is none of the {given} that were given; nothing was written. Give Database "
-            "that key in keys=[…], after a new one that is to encrypt (on the command line "
-            "MEMALCHEMY_KEYS, or --keys-file); `memalchemy rotate-keys` then brings everything "
-            "under the first."
-        )
-    return KeyMissing(registered[0], given=given, message=f"{what}, {advice}")
+    signs = namespace == SIGNING_NAMESPACE
+    kind, what, where, does = (
+        ("signing key", "signed", "signing_keys", "sign")
+        if signs
+        else ("key", "encrypted", "keys", "encrypt")
+    )
+    option = f"MEMALCHEMY_{where.upper()}, or --{where.replace('_', '-')}-file"
+    have, order, then = f"no {kind} was given", "", ""
+    if given:
+        have = f"none of the {given} that were given is one of them"
+        order = f", after a new one that is to {does}"
+        if not signs:
+            then = "; `memalchemy rotate-keys` then brings everything under the first"
+    message = (
+        f"this database is {what}: tenant {tenant!r} is written with the {kind} {named}, and "
+        f"{have}; nothing was {done}. Give Database({where}=[…]) that key{order} (on the command "
+        f"line {option}){then}."
+    )
+    return KeyMissing(registered[0], given=given, message=message)
 
 
 _PAYLOAD_COLUMNS = {"payload", "value", "vector", "bytes"}

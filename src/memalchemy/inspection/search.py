@@ -49,6 +49,7 @@ async def search(
 
     Raises:
         CapabilityMissing: the database is encrypted, and holds no readable words.
+        KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
     """
     wanted, place = frozenset(kinds), check_namespace(namespace)
     if unknown := wanted.difference(KINDS):
@@ -71,7 +72,12 @@ async def search(
             below=below,
             thread_id=thread_id,
         )
-        return await db.run(lambda: find(db.dialect, terms, binds, scope, limit), READ_REPLICA)
+        found: list[ScoredRow] = await db.run(
+            lambda: find(db.dialect, terms, binds, scope, limit), READ_REPLICA
+        )
+        if not found:
+            await db.check_search()
+        return found
 
     async def steps() -> list[Record]:
         rows = await in_logs(find_checkpoints)

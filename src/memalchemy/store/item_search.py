@@ -42,7 +42,11 @@ class ItemSearch:
     """Filled with a plan by each ranking."""
 
     async def best(self, mode: str, limit: int, alpha: float | None = None) -> list[Ranked]:
-        """Return the best *limit* items by ``text``, ``vector`` or ``hybrid``, the best first."""
+        """Return the best *limit* items by ``text``, ``vector`` or ``hybrid``, the best first.
+
+        Raises:
+            KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
+        """
         if mode == "hybrid":
             depth = fusion_depth(limit)
             both = [
@@ -54,6 +58,8 @@ class ItemSearch:
         else:
             ranking = self._by_text if mode == "text" else self._by_vector
             found = await _first(ranking(limit), limit)
+        if not found and limit:
+            await self.items.db.check_search(self.items.connection)
         least = -math.inf if self.threshold is None else self.threshold
         return [one for one in found if one.score >= least][:limit]
 

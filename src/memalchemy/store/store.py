@@ -1130,6 +1130,7 @@ class Store:
             StoreCapabilityError: a vector of *query* is needed, and there is no embedder; or the
                 database is encrypted, and holds no readable words or vectors to look in.
                 ``capability`` is ``search`` for words, ``semantic_search`` for vectors.
+            KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
             TooLarge: the values take over 256 MiB together; ask for fewer.
             ValueError: there are vectors of the model, but none of this size; or *query* and
                 *embedding* are both given, in the mode ``text``.

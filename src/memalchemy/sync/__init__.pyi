@@ -331,6 +331,15 @@ class Database:
             KeyMissing: the tenant is encrypted with other keys than these.
         """
 
+    def check_search(self, connection: HostConnection | None = None) -> None:
+        """Check that a search that found nothing could have: the tenant is not encrypted unseen.
+
+        The registry of keys is read, at most once in five seconds, by a process without keys.
+
+        Raises:
+            KeyMissing: the tenant is encrypted, and no key was given.
+        """
+
     def check_sees_all_tenants(self, what: str) -> None:
         """Refuse *what*, which is about all tenants, if the role of this database sees only one.
 
@@ -1071,6 +1080,7 @@ class Checkpointer(Generic[State]):
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
                 ``capability`` is ``search``.
+            KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
         """
 
     def search_data(
@@ -2880,6 +2890,7 @@ class RetainedCheckpointer(Generic[State]):
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
                 ``capability`` is ``search``.
+            KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
         """
 
     def search_data(
@@ -3502,6 +3513,7 @@ class Store:
             StoreCapabilityError: a vector of *query* is needed, and there is no embedder; or the
                 database is encrypted, and holds no readable words or vectors to look in.
                 ``capability`` is ``search`` for words, ``semantic_search`` for vectors.
+            KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
             TooLarge: the values take over 256 MiB together; ask for fewer.
             ValueError: there are vectors of the model, but none of this size; or *query* and
                 *embedding* are both given, in the mode ``text``.
@@ -3967,6 +3979,7 @@ class ThreadLog:
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
+            KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
         """
 
     def tail(

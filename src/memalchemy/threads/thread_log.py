@@ -614,6 +614,7 @@ class ThreadLog:
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
+            KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
         """
         limit = check_limit(limit)
         self.db.keyring.check_readable("text", "a search")
@@ -631,6 +632,8 @@ class ThreadLog:
                 connection=connection,
                 event=event,
             )
+            if not found:
+                await self.db.check_search(connection)
             hits = partial(self._hits, found, terms)
             return await off_loop(entry_rows.decoded_size(row for _, row in found), hits)
 

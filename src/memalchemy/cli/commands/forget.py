@@ -10,7 +10,6 @@ import typer
 
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.exit_codes import REFUSED
 from memalchemy.cli.options import MetadataOption, ThreadOption
 from memalchemy.cli.parsers import format_namespace, parse_metadata, parse_namespace
 from memalchemy.cli.usage import require_exactly_one, usage_errors
@@ -82,11 +81,10 @@ async def forget(
         if not yes:
             with usage_errors():
                 amount = await _count(db, erase)
-            if amount and not ctx.terminal.confirm(
-                f"Erase {amount:,} {what} of {target}? This cannot be undone."
-            ):
-                ctx.terminal.print_note("nothing was erased")
-                return REFUSED
+            if amount:
+                ctx.terminal.require_consent(
+                    f"Erase {amount:,} {what} of {target}? This cannot be undone.", "erased"
+                )
         with usage_errors():
             erased = await erase()
         if namespace is not None:

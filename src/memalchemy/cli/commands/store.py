@@ -283,12 +283,12 @@ async def remove(
         else:
             items = 0 if yes else await store.count(parts, prefix=prefix)
             place = f"{format_namespace(parts)}{' and all below it' if prefix else ''}"
-            if items and not ctx.terminal.confirm(
-                f"Remove {count(items, 'item')} of {place}, tenant {ctx.tenant!r}? "
-                "This cannot be undone."
-            ):
-                ctx.terminal.print_note("nothing was removed")
-                return REFUSED
+            if items:
+                ctx.terminal.require_consent(
+                    f"Remove {count(items, 'item')} of {place}, tenant {ctx.tenant!r}? "
+                    "This cannot be undone.",
+                    "removed",
+                )
             removed = await store.clear_namespace(parts, prefix=prefix)
     if ctx.as_data:
         ctx.terminal.print_data({"removed": removed})

@@ -211,7 +211,8 @@ def needs_parent(metadata: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
 def rebuilt_channels(metadata: Mapping[str, Any]) -> frozenset[str]:
     """Return the `DeltaChannel`s that the filterable *metadata* says are rebuilt from a parent.
 
-    The checkpoint has no value of these, by `without_false_counters`; of any other channel it may have one.
+    The checkpoint has no value of these, by `without_false_counters`; of any other channel it may
+    have one.
     """
     counters = metadata.get(_DELTA_COUNTERS)
     return frozenset(counters) if isinstance(counters, Mapping) else frozenset()

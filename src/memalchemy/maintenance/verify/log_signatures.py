@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -15,11 +16,11 @@ from memalchemy.codec.signed_rows import (
 )
 from memalchemy.database import READ, Database, off_loop
 from memalchemy.database.signed_logs import read_signed_head, read_signed_rows
-from memalchemy.errors import Corrupt, KeyMissing, NotSigned
+from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotSigned
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query, scan
 from memalchemy.log.signed_reads import check_sums
-from memalchemy.maintenance.verify.report import ReportBuilder
+from memalchemy.maintenance.verify.report import ReportBuilder, program
 
 ROWS_AT_ONCE = 100
 
@@ -70,19 +71,30 @@ class LogSignatureCheck:
         keys, log_id = self.db.signing, self.log.key
         for row in page:
             if table == "checkpoints":
-                with self._finding(f"checkpoint {row.checkpoint_id!r}", row):
+                place = {"checkpoint_id": row.checkpoint_id, "seq": row.seq}
+                with self._finding(f"checkpoint {row.checkpoint_id!r}", **place):
                     keys.check(row.signature, checkpoint_content_of(row, log_id))
                 continue
-            with self._finding(f"the {row.kind} at position {row.seq}", row):
+            with self._finding(f"the {row.kind} at position {row.seq}", seq=row.seq):
                 keys.check(row.signature, delta_content_of(row, log_id))
-            with self._finding(f"the words at position {row.seq}", row):
+            with self._finding(f"the words at position {row.seq}", seq=row.seq):
                 keys.check_words(row.signature, delta_words_of(row, log_id))
 
     @contextmanager
-    def _finding(self, what: str, row: Any = None) -> Iterator[None]:
-        """Add an error of a signature to the report."""
+    def _finding(self, what: str, **place: Any) -> Iterator[None]:
+        """Add an error of a signature to the report, with its *place* in the log."""
         try:
             yield
         except (Corrupt, KeyMissing) as error:
-            place = {} if row is None else {"seq": row.seq}
-            self.report.add("signature", f"{what}: {error}", self.log, **place)
+            remedy = self._remedy(error)
+            self.report.add("signature", f"{what}: {error}", self.log, remedy=remedy, **place)
+
+    def _remedy(self, error: MemalchemyError) -> str:
+        """Say what can be done about a row that is not proven."""
+        if isinstance(error, KeyMissing):
+            return "run verify with the key in MEMALCHEMY_SIGNING_KEYS"
+        thread = shlex.quote(self.log.thread_id)
+        return (
+            "look at the thread, and restore it from a backup or delete it; if you keep it as it "
+            f"is now, {program(self.log.tenant)} sign --thread {thread} --resign"
+        )

@@ -34,6 +34,16 @@ SCALARS = (
 )
 """Types of numpy whose scalars can be stored."""
 
+
+def has_hash(scalar: Any) -> bool:
+    """Return whether a set can hold *scalar*: numpy 2.5 has no hash of a time as far as this."""
+    try:
+        hash(scalar)
+    except OverflowError:
+        return False
+    return True
+
+
 texts = st.one_of(
     st.text(st.characters(), max_size=12),  # lone surrogates and U+0000 too
     st.text('ab~/\\"\x00\ud800\udc00é', max_size=6),
@@ -78,7 +88,7 @@ hashable_leaves = st.one_of(
         lambda code, data: np.frombuffer(data, dtype=code)[0],
         st.sampled_from(SCALARS),
         st.binary(min_size=16, max_size=16),
-    ),
+    ).filter(has_hash),
 )
 leaves = st.one_of(hashable_leaves, st.just(Decimal("sNaN7")))
 hashables = st.recursive(

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -68,6 +69,10 @@ class Point:
     x: int = 1
 
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of numpy 2.5
+    UNITLESS = np.timedelta64(1)
+
 STRANGERS: list[Any] = [
     Colour.RED,
     Level.HIGH,
@@ -87,7 +92,7 @@ STRANGERS: list[Any] = [
     np.str_("t"),
     np.longdouble(1),
     np.array([1]),
-    np.timedelta64(1),
+    UNITLESS,
     time(12),
     bytearray(b"x"),
     memoryview(b"x"),

@@ -122,11 +122,16 @@ async def test_what_a_cancelled_write_did_is_decided_before_its_caller_goes_on(
         state = await checkpointer.load("thread")
         return [state, await store.get(("n",), "k"), await log.count("log")]
 
+    started = time.monotonic()
+    await write(0)
+    longest = 2 * (time.monotonic() - started)
     chance, carried_out = random.Random(road), 0
     before = await look()
     for number in range(1, 121):
         writing = asyncio.ensure_future(write(number))
-        await asyncio.sleep(chance.choice((0, chance.uniform(0, 0.001), chance.uniform(0, 0.012))))
+        await asyncio.sleep(
+            chance.choice((0, chance.uniform(0, 0.001), chance.uniform(0, longest)))
+        )
         writing.cancel()
         await asyncio.wait([writing])
         at_once = await look()

@@ -53,6 +53,7 @@ NO_FRAMEWORKS = "--ignore=tests/integrations"
 CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
     "tests/integrations/test_conformance.py",
+    "tests/integrations/test_erasing_a_person.py",
     "tests/integrations/test_frameworks_together.py",
     "tests/integrations/test_operator_commands.py",
     "tests/integrations/crewai",
@@ -60,6 +61,7 @@ CREWAI_TESTS = (
 HARNESS_TESTS = (
     "tests/integrations/test_adapters.py",
     "tests/integrations/test_conformance.py",
+    "tests/integrations/test_erasing_a_person.py",
     "tests/integrations/test_frameworks_together.py",
     "tests/integrations/test_docs_of_integrations.py"
     "::test_the_examples_of_a_page_run[pydantic-ai-harness.md]",

@@ -359,6 +359,11 @@ async def forget_metadata(db: Database) -> None:
     await Checkpointer(db).forget(metadata={"of": "mine"})
 
 
+async def forget_namespace_of_threads(db: Database) -> None:
+    await Checkpointer(db, namespace=("eu",)).save({"n": 1}, "mine")
+    await Checkpointer(db).forget(namespace=("eu",))
+
+
 async def forget_tenant(db: Database) -> None:
     await Checkpointer(db).forget(tenant=db.tenant)
 
@@ -488,6 +493,7 @@ LEGITIMATE = (
     forget_and_begin_thread_anew,
     forget_thread,
     forget_metadata,
+    forget_namespace_of_threads,
     forget_tenant,
     forget_tenant_and_begin_anew,
     expire_thread_and_begin_anew,

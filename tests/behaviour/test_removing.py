@@ -23,6 +23,7 @@ from memalchemy import (
     Retention,
     Store,
     ThreadDeleted,
+    ThreadLog,
     events,
 )
 from memalchemy.database.key_registry import KEYS_NAMESPACE
@@ -392,6 +393,51 @@ async def test_forgetting_a_thread_leaves_no_row_of_it(db: Database) -> None:
     await one.delete("other")
     await one.forget(thread_id="other")
     assert await rows(db, *ROWS) == [0] * 5
+
+
+async def test_forgetting_a_namespace_takes_what_threads_have_there_and_below(
+    db: Database,
+) -> None:
+    root = Checkpointer(db)
+    mine, below, beside = (
+        Checkpointer(db, namespace=("users", *place))
+        for place in (("ada",), ("ada", "eu"), ("adam",))
+    )
+    log = ThreadLog(db, namespace=("users", "ada", "log"))
+    for one in (root, mine, below, beside):
+        ids = await grow(one, 3)
+    await grow(mine, 2, "deleted")
+    await mine.delete("deleted", all_namespaces=False)
+    await log.append("thread", ["word"])
+    await Store(db).put(("users", "ada"), "k", "stays")
+
+    assert await beside.forget(namespace=("users", "ada")) == 7
+    paths = select(ThreadRow.namespace).where(ThreadRow.tenant == db.tenant)
+    async with db.transaction() as tx:
+        found = (await tx.execute(paths)).scalars().all()
+    assert sorted(found) == ["/", "/users/adam/"]
+    assert await root.forget(namespace=("users", "ada")) == 0
+    assert await mine.load("thread") is None
+    await assert_all_load(root, ids)
+    await assert_all_load(beside, ids)
+    assert await Store(db).get(("users", "ada"), "k") == "stays"
+
+    # It begins anew, although this process knew the states.
+    await assert_all_load(mine, await grow(mine, 4))
+    await root.forget(namespace=("users",))
+    await assert_all_load(root, ids)
+
+
+async def test_forgetting_a_namespace_names_one(checkpointer: Checkpointer) -> None:
+    await grow(checkpointer, 1)
+
+    with pytest.raises(ValueError, match="erase every thread"):
+        await checkpointer.forget(namespace=())
+    with pytest.raises(TypeError, match="tuple of strings"):
+        await checkpointer.forget(namespace="users")
+    with pytest.raises(ValueError, match="exactly one of tenant=, thread_id=, metadata=, name"):
+        await checkpointer.forget(namespace=("users",), thread_id="thread")
+    assert await checkpointer.exists("thread")
 
 
 async def test_the_forks_of_a_forgotten_thread_do_not_name_it_and_load(

@@ -406,6 +406,37 @@ def test_forget_erases_the_items_of_a_namespace_and_names_its_threads(
     assert call("forget", "--namespace", "/", "--yes", "--db", file_url).code == 2
 
 
+def test_forget_erases_what_threads_have_in_a_namespace(file_url: str, call: Call) -> None:
+    call("upgrade", "--db", file_url)
+    assert call("store", "put", "users/ada", "k", '"v"', "--db", file_url).code == 0
+    for place in ((), ("users", "ada"), ("users", "ada", "eu"), ("users", "adam")):
+        save(file_url, {"n": 1}, "t", namespace=place)
+    forget = ("forget", "--namespace", "users/ada", "--threads", "--db", file_url)
+
+    asked = call(*forget, stdin="n\n")
+    assert asked.code == 4
+    assert "Erase 3 checkpoints, entries and items of the namespace users/ada" in asked.err
+    done = call(*forget, "--yes", "--json")
+    assert (done.json, "stay" in done.err) == ({"erased": 3}, False)
+    left = call("threads", "--json", "--db", file_url).json
+    assert sorted(log["namespace"] for log in left) == [[], ["users", "adam"]]
+    assert call(*forget, "--yes").code == 1
+
+
+def test_forget_takes_threads_with_a_namespace_only(filled: str, call: Call) -> None:
+    answer = call("forget", "--thread", "airline-1", "--threads", "--yes", "--db", filled)
+
+    assert answer.code == 2
+    assert "--threads needs --namespace" in answer.err
+
+
+def test_forget_says_that_metadata_does_not_find_what_is_named(filled: str, call: Call) -> None:
+    answer = call("forget", "--metadata", "user=airline", "--yes", "--db", filled)
+
+    assert answer.code == 1
+    assert "docs/erasure.md" in answer.err
+
+
 def test_forget_refuses_a_thread_and_a_tenant_together(filled: str, call: Call) -> None:
     answer = call("forget", "--thread", "a", "--tenant", "acme", "--yes", "--db", filled)
 

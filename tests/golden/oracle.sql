@@ -51,6 +51,14 @@ WHERE checkpoints.tenant = :k_tenant
 DELETE FROM threads
 WHERE threads.tenant = :k_tenant
 
+-- checkpoints.erase.list_all_logs_below()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+ORDER BY threads.thread_id, threads.namespace
+
 -- checkpoints.erase.list_items(narrowed=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items

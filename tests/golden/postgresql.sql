@@ -51,6 +51,14 @@ WHERE checkpoints.tenant = $1::VARCHAR
 DELETE FROM threads
 WHERE threads.tenant = $1::VARCHAR
 
+-- checkpoints.erase.list_all_logs_below()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+
 -- checkpoints.erase.list_items(narrowed=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items

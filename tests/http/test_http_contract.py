@@ -37,6 +37,7 @@ SUPERSEDED = "nobody asks another process to hand words on at every step"
 
 LEFT_OUT = {
     "test_events_tell_sizes_and_times_and_no_content": "here the server's events are seen as well",
+    "test_forgetting_a_namespace_names_one": "that runs where the database is",
     "test_forgetting_needs_exactly_one_selector": "export runs where the database is",
     "test_of_more_words_than_fit_the_newest_stay": SUPERSEDED,
     "test_the_newest_checkpoints_are_those_that_were_saved_last": "HTTP has no pending writes",

@@ -1276,27 +1276,41 @@ class Checkpointer(Generic[State]):
         tenant: str | None = None,
         thread_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        namespace: Iterable[str] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Erase everything of the tenant, of a thread, or of all threads and items with *metadata*.
 
-        Give exactly one of the three; *tenant* must be that of this database, so that leaving an
+        Or, with *namespace*, what all threads have in a namespace and below it: the whole namespace
+        as it is stored, not one below that of this object. Frameworks put the names of users into
+        it. What the threads have elsewhere stays, and items stay: `Store.forget_namespace` erases
+        those.
+
+        Give exactly one of the four; *tenant* must be that of this database, so that leaving an
         argument away never erases everything. It erases all logs and namespaces, expired ones too,
         and leaves no tombstone, and no word in a text index. A thread has *metadata* if it has each
         of it itself or in a checkpoint, an item of a store if its own metadata has all; its vectors
         go too. Returns the number of erased checkpoints, entries and items. `export` with the same
-        argument writes out the same checkpoints and entries.
+        argument writes out the same checkpoints and entries; for *namespace* it is
+        ``Checkpointer(db, namespace=…).export(tenant=…, all_namespaces=False)``, of one namespace.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
         write-ahead log neither; where that could not be done, because somebody was reading, a
         warning is logged that names the command to run. On a server the pages keep dead rows until
         `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are out of
-        reach: see docs/retention.md. Nothing of this is done for a host's *connection*.
+        reach: see docs/erasure.md. Nothing of this is done for a host's *connection*.
 
         Raises:
-            ValueError: *tenant* is not that of this database.
+            ValueError: *tenant* is not that of this database; or *namespace* is empty, which would
+                be all threads of the tenant.
         """
-        self._check_selectors(tenant, thread_id, metadata)
+        namespace = None if namespace is None else check_namespace(namespace)
+        if namespace == ():
+            raise InvalidArgument(
+                "the namespace is empty, which would erase every thread of the tenant: tenant=… "
+                "does that, and erases the items, too"
+            )
+        self._check_selectors(tenant, thread_id, metadata, namespace=namespace)
         with operation("checkpoint.forget", tenant=self.db.tenant, thread_id=thread_id) as event:
             erased = await erase.erase(
                 self.db,
@@ -1304,6 +1318,7 @@ class Checkpointer(Generic[State]):
                 tenant=tenant,
                 thread_id=thread_id,
                 metadata=metadata,
+                path=None if namespace is None else encode_namespace(namespace),
                 connection=connection,
                 event=event,
             )
@@ -1504,9 +1519,13 @@ class Checkpointer(Generic[State]):
         return load.chain_decoder(log, self.db.keyring, self._cache.get(log))
 
     def _check_selectors(
-        self, tenant: str | None, thread_id: str | None, metadata: Mapping[str, Any] | None
+        self,
+        tenant: str | None,
+        thread_id: str | None,
+        metadata: Mapping[str, Any] | None,
+        **more: object,
     ) -> None:
-        _check_one_given(tenant, thread_id, metadata)
+        _check_one_given(tenant=tenant, thread_id=thread_id, metadata=metadata, **more)
         if thread_id is not None:
             check_thread_id(thread_id)
         if tenant is not None and tenant != self.db.tenant:
@@ -1528,10 +1547,12 @@ def _check_optional(checkpoint_id: str | None) -> None:
         check_name(checkpoint_id, "checkpoint_id")
 
 
-def _check_one_given(*selectors: object) -> None:
-    if sum(selector is not None for selector in selectors) != 1:
-        raise InvalidArgument("give exactly one of tenant=, thread_id=, metadata=")
-    if selectors[2] is not None and not selectors[2]:
+def _check_one_given(**selectors: object) -> None:
+    given = [name for name, selector in selectors.items() if selector is not None]
+    if len(given) != 1:
+        names = ", ".join(f"{name}=" for name in selectors)
+        raise InvalidArgument(f"give exactly one of {names}")
+    if given == ["metadata"] and not selectors["metadata"]:
         raise InvalidArgument(
             "metadata= must name at least one key; an empty one would mean everything"
         )

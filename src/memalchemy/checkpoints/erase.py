@@ -1,4 +1,4 @@
-"""Erase for good: a tenant, a thread, or everything with some metadata."""
+"""Erase for good: a tenant, a thread, a namespace of threads, or what has some metadata."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
 from memalchemy.database.sqlite_shrink import erase_deleted_bytes
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.events import Event
 from memalchemy.filters import Filter
 from memalchemy.keys import INTERNAL_RANGE, encode_namespace
@@ -44,10 +44,15 @@ async def erase(
     tenant: str | None,
     thread_id: str | None,
     metadata: Mapping[str, Any] | None,
+    path: str | None,
     connection: HostConnection | None,
     event: Event,
 ) -> int:
-    """Erase what one of the three selects; return the number of checkpoints, entries and items."""
+    """Erase what one of the four selects; return the number of checkpoints, entries and items.
+
+    Args:
+        path: an encoded namespace, of which the logs are erased, and of those below it.
+    """
     d = db.dialect
     if tenant is not None:
         erased = await db.run(
@@ -55,6 +60,15 @@ async def erase(
         )
         cache.drop_tenant(tenant)
         db.forget_known_keys()
+    elif path is not None:
+        erased = await db.run(
+            lambda: erase_logs_below(d, db.tenant, path),
+            WRITE_ROWS,
+            connection=connection,
+            event=event,
+        )
+        cache.drop_below(db.tenant, path)
+        await _erase_answers(db, connection, event)
     else:
         erased = 0
         for found in await selected_threads(db, thread_id, metadata, connection):
@@ -67,11 +81,15 @@ async def erase(
             cache.drop_thread(db.tenant, found)
         if metadata is not None:
             erased += await _erase_items_with(db, metadata, connection, event)
-        answers = partial(erase_kept_answers, d, db.tenant)
-        await db.run(answers, WRITE_ROWS, connection=connection, event=event)
+        await _erase_answers(db, connection, event)
     if connection is None:
         await erase_deleted_bytes(db, event)
     return erased
+
+
+async def _erase_answers(db: Database, connection: HostConnection | None, event: Event) -> None:
+    answers = partial(erase_kept_answers, db.dialect, db.tenant)
+    await db.run(answers, WRITE_ROWS, connection=connection, event=event)
 
 
 async def selected_threads(
@@ -226,6 +244,26 @@ def erase_thread(dialect: Dialect, tenant: str, thread_id: str) -> Program[int]:
     erased = 0
     for row in rows:
         erased += yield from remove_log(dialect, Log(tenant, thread_id, row.namespace))
+    yield from purge_all(dialect)
+    return erased
+
+
+@statement()
+def list_all_logs_below(dialect: Dialect) -> Executable:
+    """Select the logs of all threads in a namespace and below it, tombstones included."""
+    return (
+        select(THREADS.c.thread_id, THREADS.c.namespace)
+        .where(in_namespace(THREADS, below=True))
+        .order_by(THREADS.c.thread_id, THREADS.c.namespace)
+    )
+
+
+def erase_logs_below(dialect: Dialect, tenant: str, path: str) -> Program[int]:
+    """Remove all logs of an encoded namespace and below it for good, tombstones too."""
+    rows = yield list_all_logs_below(dialect), namespace_binds(tenant, path, below=True)
+    erased = 0
+    for row in rows:
+        erased += yield from remove_log(dialect, Log(tenant, row.thread_id, row.namespace))
     yield from purge_all(dialect)
     return erased
 

@@ -63,6 +63,12 @@ class TipCache:
         """Drop the tips of all logs of a thread."""
         self._tips.drop_where(lambda log, _: log[:2] == (tenant, thread_id))
 
+    def drop_below(self, tenant: str, path: str) -> None:
+        """Drop the tips of all logs of an encoded namespace and of those below it."""
+        self._tips.drop_where(
+            lambda log, _: log.tenant == tenant and log.namespace.startswith(path)
+        )
+
     def drop_tenant(self, tenant: str) -> None:
         """Drop the tips of all logs of a tenant."""
         self._tips.drop_where(lambda log, _: log.tenant == tenant)

@@ -731,25 +731,33 @@ class Checkpointer(Generic[State]):
         tenant: str | None = None,
         thread_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        namespace: Iterable[str] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Erase everything of the tenant, of a thread, or of all threads and items with *metadata*.
 
-        Give exactly one of the three; *tenant* must be that of this database, so that leaving an
+        Or, with *namespace*, what all threads have in a namespace and below it: the whole namespace
+        as it is stored, not one below that of this object. Frameworks put the names of users into
+        it. What the threads have elsewhere stays, and items stay: `Store.forget_namespace` erases
+        those.
+
+        Give exactly one of the four; *tenant* must be that of this database, so that leaving an
         argument away never erases everything. It erases all logs and namespaces, expired ones too,
         and leaves no tombstone, and no word in a text index. A thread has *metadata* if it has each
         of it itself or in a checkpoint, an item of a store if its own metadata has all; its vectors
         go too. Returns the number of erased checkpoints, entries and items. `export` with the same
-        argument writes out the same checkpoints and entries.
+        argument writes out the same checkpoints and entries; for *namespace* it is
+        ``Checkpointer(db, namespace=…).export(tenant=…, all_namespaces=False)``, of one namespace.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
         write-ahead log neither; where that could not be done, because somebody was reading, a
         warning is logged that names the command to run. On a server the pages keep dead rows until
         `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are out of
-        reach: see docs/retention.md. Nothing of this is done for a host's *connection*.
+        reach: see docs/erasure.md. Nothing of this is done for a host's *connection*.
 
         Raises:
-            ValueError: *tenant* is not that of this database.
+            ValueError: *tenant* is not that of this database; or *namespace* is empty, which would
+                be all threads of the tenant.
         """
 
     def fork(
@@ -2520,25 +2528,33 @@ class RetainedCheckpointer(Generic[State]):
         tenant: str | None = None,
         thread_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        namespace: Iterable[str] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Erase everything of the tenant, of a thread, or of all threads and items with *metadata*.
 
-        Give exactly one of the three; *tenant* must be that of this database, so that leaving an
+        Or, with *namespace*, what all threads have in a namespace and below it: the whole namespace
+        as it is stored, not one below that of this object. Frameworks put the names of users into
+        it. What the threads have elsewhere stays, and items stay: `Store.forget_namespace` erases
+        those.
+
+        Give exactly one of the four; *tenant* must be that of this database, so that leaving an
         argument away never erases everything. It erases all logs and namespaces, expired ones too,
         and leaves no tombstone, and no word in a text index. A thread has *metadata* if it has each
         of it itself or in a checkpoint, an item of a store if its own metadata has all; its vectors
         go too. Returns the number of erased checkpoints, entries and items. `export` with the same
-        argument writes out the same checkpoints and entries.
+        argument writes out the same checkpoints and entries; for *namespace* it is
+        ``Checkpointer(db, namespace=…).export(tenant=…, all_namespaces=False)``, of one namespace.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
         write-ahead log neither; where that could not be done, because somebody was reading, a
         warning is logged that names the command to run. On a server the pages keep dead rows until
         `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are out of
-        reach: see docs/retention.md. Nothing of this is done for a host's *connection*.
+        reach: see docs/erasure.md. Nothing of this is done for a host's *connection*.
 
         Raises:
-            ValueError: *tenant* is not that of this database.
+            ValueError: *tenant* is not that of this database; or *namespace* is empty, which would
+                be all threads of the tenant.
         """
 
     def fork(

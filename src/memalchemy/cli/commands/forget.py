@@ -12,11 +12,12 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.options import MetadataOption, ThreadOption
 from memalchemy.cli.parsers import format_namespace, parse_metadata, parse_namespace
-from memalchemy.cli.usage import require_exactly_one, usage_errors
+from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
     from memalchemy import Database
+    from memalchemy.database import HostConnection
 
 
 @command(
@@ -36,6 +37,13 @@ async def forget(
             help="All items of the store in NAMESPACE and below it, such as users/ada.",
         ),
     ] = None,
+    threads: Annotated[
+        bool,
+        typer.Option(
+            "--threads",
+            help="With --namespace: also what threads have in NAMESPACE and below it.",
+        ),
+    ] = False,
     tenant: Annotated[
         str | None,
         typer.Option("--tenant", metavar="TENANT", help="Everything of a tenant, items too."),
@@ -45,12 +53,13 @@ async def forget(
     """Erase a thread, a namespace or a tenant, without a trace.
 
     Erases one thread, or the threads and items of the store with some metadata, or the items of a
-    namespace and below it, or everything of a tenant. Says how much it is and asks first.
+    namespace and below it, with --threads also what threads have there, or everything of a tenant.
+    Says how much it is and asks first.
 
     To erase a thread of a tenant other than the default one, name the tenant before the command:
     memalchemy --tenant acme forget --thread t
     """
-    from memalchemy import Checkpointer, Store
+    from memalchemy import Checkpointer
 
     require_exactly_one(
         "--thread, --metadata, --namespace or --tenant (the tenant of a thread or a namespace goes "
@@ -60,12 +69,14 @@ async def forget(
         namespace,
         tenant,
     )
+    if threads and namespace is None:
+        raise UsageError("--threads needs --namespace")
     of_tenant = f"of tenant {ctx.tenant!r}"
     async with ctx.database() as db:
         erase: Callable[..., Awaitable[int]]
         if namespace is not None:
             parts = parse_namespace(namespace)
-            erase = partial(Store(db).forget_namespace, parts)
+            erase = partial(_forget_namespace, db, parts, threads)
             target = f"the namespace {format_namespace(parts)} {of_tenant}, and all below it"
         elif tenant is not None:
             erase = partial(Checkpointer(db.for_tenant(tenant)).forget, tenant=tenant)
@@ -77,7 +88,8 @@ async def forget(
             wanted = parse_metadata(metadata)
             erase = partial(Checkpointer(db).forget, metadata=wanted)
             target = f"all threads and items with metadata {wanted} {of_tenant}"
-        what = "items" if namespace is not None else "checkpoints, entries and items"
+        only_items = namespace is not None and not threads
+        what = "items" if only_items else "checkpoints, entries and items"
         if not yes:
             with usage_errors():
                 amount = await _count(db, erase)
@@ -87,15 +99,34 @@ async def forget(
                 )
         with usage_errors():
             erased = await erase()
-        if namespace is not None:
+        if only_items:
             await _note_threads(ctx, db, parts)
     if not erased:
-        raise NotFound(f"nothing was erased: there is nothing of {target}")
+        said = f"nothing was erased: there is nothing of {target}"
+        if metadata:
+            said += "; what is only named after somebody has no metadata (docs/erasure.md)"
+        raise NotFound(said)
     if ctx.as_data:
         ctx.terminal.print_data({"erased": erased})
     else:
         ctx.terminal.print(f"{erased:,} {what} erased")
     return None
+
+
+async def _forget_namespace(
+    db: Database,
+    namespace: tuple[str, ...],
+    threads: bool,
+    *,
+    connection: HostConnection | None = None,
+) -> int:
+    """Erase the items of a namespace and below it, with *threads* what threads have there, too."""
+    from memalchemy import Checkpointer, Store
+
+    erased = await Store(db).forget_namespace(namespace, connection=connection)
+    if threads:
+        erased += await Checkpointer(db).forget(namespace=namespace, connection=connection)
+    return erased
 
 
 async def _count(db: Database, erase: Callable[..., Awaitable[int]]) -> int:
@@ -117,7 +148,7 @@ async def _note_threads(ctx: Context, db: Database, namespace: tuple[str, ...]) 
         name = format_namespace(namespace)
         ctx.terminal.print_note(
             f"there are threads in {name}, too, which stay: `memalchemy threads --namespace {name} "
-            "--prefix` lists them, and forget --thread erases one"
+            "--prefix` lists them, and forget --namespace … --threads erases what they have there"
         )
 
 

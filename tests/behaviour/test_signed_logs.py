@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from memalchemy import Checkpointer, Corrupt, Database, KeyMissing, ThreadLog
+from memalchemy import Checkpointer, Corrupt, Database, KeyMissing, Store, ThreadLog
 from memalchemy.codec.keys import generate_key
 from memalchemy.database import key_registry
 from memalchemy.errors import NotSigned
@@ -376,10 +376,71 @@ async def test_a_database_is_signed_afterwards_and_its_key_is_changed(
     assert (await verify(db)).findings == ()
 
     both = await opened(signing_keys=[OTHER, KEY])
-    assert (await sign(both)).signed == report.signed
+    (old_key,) = db.signing.ids
+    assert (await sign(both, dry_run=True)).unregistered == []
+    changed = await sign(both)
+    assert (changed.signed, changed.unregistered) == (report.signed, [old_key])
     alone = await opened(signing_keys=[OTHER])
     assert await load(alone) is not None
     assert (await verify(alone)).findings == ()
+    assert (await sign(both)).unregistered == []
+
+
+async def test_who_has_only_the_old_key_may_not_write_once_it_is_changed(
+    opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = await opened()
+    await fill(old)
+    await Checkpointer(old).save({"step": 1}, "old")
+    await sign(await opened(signing_keys=[OTHER, KEY]))
+
+    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0.0)
+    for process in (old, await opened()):
+        with pytest.raises(KeyMissing, match="nothing was written"):
+            await Checkpointer(process).save({"step": 2}, "new")
+        with pytest.raises(KeyMissing, match="nothing was written"):
+            await Store(process).put(("n",), "k", 1)
+    alone = await opened(signing_keys=[OTHER])
+    assert await Checkpointer(alone).load("old") == {"step": 1}
+
+
+async def test_an_old_key_stays_registered_while_something_is_refused(
+    opened: Callable[..., Any],
+) -> None:
+    await fill(await opened())
+    both = await opened(signing_keys=[OTHER, KEY])
+    edit = f'UPDATE checkpoints SET meta = \'{{"user": "eve"}}\' WHERE {T} AND seq = 3'
+    await execute(both, edit, t=of(both, "t"))
+
+    report = await sign(both)
+    assert (report.refused_count, report.unregistered) == (1, [])
+    await Checkpointer(await opened()).save({"step": 2}, "old")
+
+
+async def test_verify_without_the_key_of_a_row_asks_for_it(opened: Callable[..., Any]) -> None:
+    db = await opened()
+    await fill(db)
+    await Store(db).put(("n",), "k", 1, embedding=[1.0, 0.0])
+
+    report = await verify(await opened(signing_keys=[OTHER]))
+    findings = [one for one in report.findings if one.severity == "error"]
+    assert {one.code for one in findings} == {"signing-key"}
+    assert {one.key for one in findings} >= {None, "k"}
+    for one in findings:
+        assert str(one.remedy).startswith("run verify with the key in MEMALCHEMY_SIGNING_KEYS")
+
+
+async def test_verify_without_any_key_says_that_signatures_were_not_checked(
+    opened: Callable[..., Any],
+) -> None:
+    await fill(await opened())
+
+    report = await verify(await opened(signing_keys=None))
+    assert report.ok
+    assert {(one.code, one.severity) for one in report.findings} == {("unchecked", "note")}
+    assert "1 tenant is signed and no signing keys were given" in report.findings[0].sentence
+    elsewhere = (await opened(signing_keys=None)).for_tenant("never signed")
+    assert not [one for one in (await verify(elsewhere)).findings if "signed and" in one.sentence]
 
 
 async def test_a_running_process_without_the_key_notices_that_the_tenant_is_signed(

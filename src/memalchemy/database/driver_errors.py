@@ -124,7 +124,10 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
                 busy=True,
             )
         if failure is Failure.AUTHENTICATION:
-            return AuthenticationFailed(f"{display} refused the user or the password{why}")
+            return AuthenticationFailed(
+                f"{display} refused the user or the password{why}. Check both in the URL; trying "
+                "again does not help."
+            )
         if failure is Failure.PERMISSION and dialect.single_writer:
             return AuthenticationFailed(
                 f"{display} cannot be written{why}. Check the rights of the file, its directory "

@@ -25,10 +25,11 @@ from memalchemy.codec.signed_rows import (
     vector_content_of,
 )
 from memalchemy.column_types import stored_vector_bytes
-from memalchemy.database import READ, WRITE_COPIED, Database
+from memalchemy.database import READ, WRITE_COPIED, WRITE_ROWS, Database
 from memalchemy.database.key_registry import (
     KNOWN_SECONDS,
     SIGNING_NAMESPACE,
+    delete_key,
     read_registered_keys,
 )
 from memalchemy.database.signed_items import read_signed_vectors, sign_item, sign_vector
@@ -53,6 +54,8 @@ from memalchemy.statements import Program, after_key, column_bind, statement
 NOTICED_AFTER = KNOWN_SECONDS + 1
 """Seconds after which every process has noticed that a key was registered."""
 PAGE = 100
+PASSES = 3
+"""Passes over everything, at most, until one finds nothing under an older key."""
 MAX_REFUSED = 1_000
 """The number of refused rows that a report lists; further ones are counted."""
 
@@ -82,6 +85,8 @@ class SigningReport:
         signed: the rows that were signed, or would be.
         refused: what was not signed, a thousand at most.
         refused_count: the number of all of it.
+        unregistered: the ids of older keys that nothing is signed with any more: a process that has
+            no other may not write.
     """
 
     logs: int = 0
@@ -89,6 +94,7 @@ class SigningReport:
     signed: int = 0
     refused: list[RefusedRow] = field(default_factory=list)
     refused_count: int = 0
+    unregistered: list[str] = field(default_factory=list)
 
     def refuse(self, place: str, error: BaseException) -> None:
         """Note that something was not signed."""
@@ -115,7 +121,8 @@ async def sign(
     A row is held to the signature that it has, and keeps its content. In a tenant that was never
     signed all rows are signed, after some seconds in which running processes without the key
     notice that they may not write any more. In one that was, rows without a signature may be
-    forged: they are listed and left, and with them the log that they are of.
+    forged: they are listed and left, and with them the log that they are of. If all is signed with
+    the first key then, the older ones are unregistered.
 
     Args:
         thread_id: only this thread, and no items.
@@ -140,11 +147,46 @@ async def sign(
         await db.check_payloads()  # which registers the key
         if not was_signed:
             await asyncio.sleep(NOTICED_AFTER)
-    run = _Run(db, adopt_unsigned or not was_signed, resign, dry_run, progress or (lambda _: None))
+    adopts, tell = adopt_unsigned or not was_signed, progress or (lambda _: None)
+    run = _Run(db, adopts, resign, dry_run, tell)
     await run.sign_logs(thread_id)
     if thread_id is None:
         await run.sign_items()
+        if not (dry_run or run.report.refused_count):
+            await _unregister_older_keys(db, run.report)
     return run.report
+
+
+async def _unregister_older_keys(db: Database, report: SigningReport) -> None:
+    """Unregister all keys but the first, once a look at everything has found no row under them.
+
+    A process that has an older key first may have written during a pass over everything.
+    """
+    registered = await run_query(
+        db, read_registered_keys(db.dialect, scope="tenant"), {"k_tenant": db.tenant}
+    )
+    first = db.signing.first_id
+    older = sorted(
+        row.key for row in registered if row.namespace == SIGNING_NAMESPACE and row.key != first
+    )
+    for _ in range(PASSES if older else 0):
+        again = _Run(db, False, False, False, lambda _: None)
+        await again.sign_logs(None)
+        await again.sign_items()
+        report.signed += again.report.signed
+        if again.report.refused_count:
+            return
+        if not again.report.signed:
+            await db.run(partial(_unregister, db.dialect, db.tenant, older), WRITE_ROWS)
+            db.forget_known_keys()
+            report.unregistered += older
+            return
+
+
+def _unregister(dialect: Dialect, tenant: str, keys: Sequence[str]) -> Program[None]:
+    for key in keys:
+        place = {"k_tenant": tenant, "k_namespace": SIGNING_NAMESPACE, "k_key": key}
+        yield delete_key(dialect), place
 
 
 class _Run:

@@ -79,6 +79,11 @@ def _print_report(ctx: Context, report: SigningReport, *, dry_run: bool) -> None
     done = "would be signed" if dry_run else "were signed"
     looked = f"{report.logs:,} logs and {report.items:,} items were looked at"
     ctx.terminal.print(f"{looked}; {report.signed:,} rows {done}")
+    if report.unregistered:
+        ctx.terminal.print(
+            f"nothing is signed with {', '.join(report.unregistered)} any more: a process that "
+            "has no other key may not write"
+        )
     if not report.refused_count:
         return
     ctx.terminal.print(

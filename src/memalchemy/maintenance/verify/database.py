@@ -19,6 +19,7 @@ from sqlalchemy import Executable, Integer, Select, bindparam, func, literal_col
 
 from memalchemy.codec.anchors import Anchor, AnchorCheck, check_anchor
 from memalchemy.database import Database
+from memalchemy.database.key_registry import SIGNING_NAMESPACE, read_registered_keys
 from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, StatementFailed
@@ -173,6 +174,7 @@ class DatabaseCheck:
         if self._whole:
             await self._check_storage()
         tenants = await self._list_tenants()
+        await self._note_signed(tenants)
         try:
             await self._check_rows(tenants)
         except Corrupt as error:
@@ -210,6 +212,22 @@ class DatabaseCheck:
             except Corrupt as error:
                 self.report.add("unreadable", f"the tenants cannot be listed: {error}")
         return sorted(found, key=encode_id)
+
+    async def _note_signed(self, tenants: Sequence[str]) -> None:
+        """Note that tenants are signed, where no key was given to check that with."""
+        if self.db.signing.signs:
+            return
+        registered = await run_query(
+            self.db, read_registered_keys(self.db.dialect, scope="all"), {}
+        )
+        signed = {row.tenant for row in registered if row.namespace == SIGNING_NAMESPACE}
+        if number := len(signed.intersection(tenants)):
+            self.report.add(
+                "unchecked",
+                counted(number, "tenant is", "tenants are") + " signed and no signing keys were "
+                "given: the rows were checked, and their signatures were not",
+                severity="note",
+            )
 
     async def _check_rows(self, tenants: Sequence[str]) -> None:
         """Check the logs of all tenants, then their items: all of them, or a sample."""

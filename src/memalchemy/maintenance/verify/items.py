@@ -46,6 +46,7 @@ from memalchemy.maintenance.verify.report import (
     code_of,
     counted,
     program,
+    signature_code,
 )
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.search.cache_versions import read_versions
@@ -166,10 +167,14 @@ class ItemCheck:
                 try:
                     check_vectors(location.tenant, [row], self.db.signing)
                 except (Corrupt, KeyMissing) as error:
-                    code, fault = "signature", f"is not proven: {error.__cause__ or error}"
+                    code, fault = (
+                        signature_code(error),
+                        f"is not proven: {error.__cause__ or error}",
+                    )
             if fault is not None:
                 which = f"field {row.field!r}, model {row.model!r}, part {row.part}"
-                remedy = f"put the item again with its vectors: key {row.key!r}"
+                again = f"put the item again with its vectors: key {row.key!r}"
+                remedy = REMEDIES.get(code) or again
                 what = f"the vector of {which} {fault}"
                 self._add(code, what, location, row.key, remedy=remedy)
 
@@ -236,8 +241,11 @@ def _check_item(location: StoreNamespace, row: Any, keyring: Keyring) -> list[tu
         return [*faults, (code_of(error), str(error))]
     if faults:
         return faults
-    if (unproven := _signature_fault(location, row, keyring)) is not None:
-        return [("signature", unproven)]
+    try:
+        keyring.signing.check(row.signature, item_content_of(row, location.tenant))
+        keyring.signing.check_words(row.signature, (row.search_text, row.field_terms))
+    except (Corrupt, KeyMissing) as error:
+        return [(signature_code(error), str(error))]
     try:
         if not may_be_item_search_text(row.search_text, value, row.meta):
             faults.append(("words", "the words it is found by are not those of its texts"))
@@ -246,16 +254,6 @@ def _check_item(location: StoreNamespace, row: Any, keyring: Keyring) -> list[tu
     except OverflowError:
         faults.append(("metadata", "its metadata has a number that no put takes"))
     return faults
-
-
-def _signature_fault(location: StoreNamespace, row: Any, keyring: Keyring) -> str | None:
-    """Return what is wrong with the signature of an item, or that it has none."""
-    try:
-        keyring.signing.check(row.signature, item_content_of(row, location.tenant))
-        keyring.signing.check_words(row.signature, (row.search_text, row.field_terms))
-    except (Corrupt, KeyMissing) as error:
-        return str(error)
-    return None
 
 
 def _check_vector(vector: Any, dimensions: int) -> str | None:

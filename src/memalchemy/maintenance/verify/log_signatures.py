@@ -16,11 +16,16 @@ from memalchemy.codec.signed_rows import (
 )
 from memalchemy.database import READ, Database, off_loop
 from memalchemy.database.signed_logs import read_signed_head, read_signed_rows
-from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotSigned
+from memalchemy.errors import Corrupt, KeyMissing, NotSigned
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query, scan
 from memalchemy.log.signed_reads import check_sums
-from memalchemy.maintenance.verify.report import ReportBuilder, program
+from memalchemy.maintenance.verify.report import (
+    REMEDIES,
+    ReportBuilder,
+    program,
+    signature_code,
+)
 
 ROWS_AT_ONCE = 100
 
@@ -86,13 +91,12 @@ class LogSignatureCheck:
         try:
             yield
         except (Corrupt, KeyMissing) as error:
-            remedy = self._remedy(error)
-            self.report.add("signature", f"{what}: {error}", self.log, remedy=remedy, **place)
+            code = signature_code(error)
+            remedy = REMEDIES.get(code) or self._remedy()
+            self.report.add(code, f"{what}: {error}", self.log, remedy=remedy, **place)
 
-    def _remedy(self, error: MemalchemyError) -> str:
-        """Say what can be done about a row that is not proven."""
-        if isinstance(error, KeyMissing):
-            return "run verify with the key in MEMALCHEMY_SIGNING_KEYS"
+    def _remedy(self) -> str:
+        """Say what can be done about a row that is not what was signed."""
         thread = shlex.quote(self.log.thread_id)
         return (
             "look at the thread, and restore it from a backup or delete it; if you keep it as it "

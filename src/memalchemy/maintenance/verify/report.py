@@ -26,6 +26,7 @@ CODES = {
     "key": "a payload is encrypted with a key that was not given",
     "plaintext": "a payload is not encrypted, in a database that was opened with keys",
     "signature": "a row is not what was signed with its key at its place, or is not signed",
+    "signing-key": "a row is signed with a key that was not given",
     "anchor": "an anchor has a later state, or something that is not there or was removed",
     "kind": "a row is of a kind that this release does not know",
     "size": "a recorded size is not that of what is stored",
@@ -39,7 +40,7 @@ CODES = {
     "counter": "a cache of vectors would not notice changes of them",
     "text-index": "a text index does not agree with the rows",
     "unused": "states that no checkpoint names and no state builds on; a sweep removes them",
-    "unchecked": "rows were not opened, as no keys were given",
+    "unchecked": "rows were not opened, or their signatures not checked, as no keys were given",
 }
 """Every code of a `Finding`."""
 
@@ -54,10 +55,17 @@ def code_of(error: MemalchemyError) -> str:
     return "key" if isinstance(error, KeyMissing) else "plaintext"
 
 
+def signature_code(error: MemalchemyError) -> str:
+    """Return the code of an error of a signature."""
+    return "signing-key" if isinstance(error, KeyMissing) else "signature"
+
+
 REMEDIES = {
     "log-id": "put the names back that it had, or delete its row of threads, with which its "
     "checkpoints and entries go",
     "key": "run verify with the key in MEMALCHEMY_KEYS",
+    "signing-key": "run verify with the key in MEMALCHEMY_SIGNING_KEYS; if nobody has such a key, "
+    "somebody else wrote the row",
     "anchor": "if a backup was restored on purpose, memalchemy anchor FILE --accept-rollback; "
     "otherwise find out who has put an older copy back, or removed something",
     "plaintext": "see who wrote it: memalchemy rotate-keys --dry-run lists all such rows; if it "

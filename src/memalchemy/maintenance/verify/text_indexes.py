@@ -20,7 +20,13 @@ from memalchemy.database import (
     Database,
 )
 from memalchemy.dialects import TEXT_INDEXES, Dialect
-from memalchemy.errors import AuthenticationFailed, CapabilityMissing, Corrupt, StatementFailed
+from memalchemy.errors import (
+    AuthenticationFailed,
+    CapabilityMissing,
+    Corrupt,
+    KeyMissing,
+    StatementFailed,
+)
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
@@ -151,7 +157,7 @@ class TextIndexCheck:
                 "unchecked",
                 f"every row was looked for in the text indexes {', '.join(self._uncompared)}; "
                 "whether they hold more than the rows was not checked, because the database was "
-                "opened read-only",
+                "opened read-only, or without the key that signs it",
                 severity="note",
             )
         for index, faults in self.faults.items():
@@ -201,6 +207,8 @@ class TextIndexCheck:
                 await self.db.run(
                     partial(program_of, compare_with_rows(d, index=index)), WRITE_ROWS
                 )
+            except KeyMissing:
+                self._uncompared.append(index)
             except Corrupt:
                 faults.reason = "does not agree with the rows"
 

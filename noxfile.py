@@ -259,6 +259,25 @@ def walled(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def citus(session: nox.Session) -> None:
+    """The behaviour on a Citus cluster, built from the source that MEMALCHEMY_CITUS_SRC names."""
+    source = os.environ.get("MEMALCHEMY_CITUS_SRC")
+    if not source:
+        session.error(
+            "MEMALCHEMY_CITUS_SRC names no source of Citus: give it the directory or the .tar.gz "
+            "of a release for PostgreSQL 18, such as 14.0"
+        )
+    session.install(EXTRAS)
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "test"))
+    cache = os.environ.get("MEMALCHEMY_CITUS_CACHE") or session.cache_dir / "citus"
+    beside = ("python", "tests/citus/cluster.py", "--source", source, "--cache", str(cache), "--")
+    # The cluster is one, so the tests run one after another.
+    tests = session.posargs or ("tests/citus", "tests/behaviour")
+    options = ("-p", "no:cacheprovider", "--databases", "citus", "--length", "any")
+    session.run(*beside, "python", "-m", "pytest", *options, *tests, env=_in_memory())
+
+
+@nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
     """Damage 20,000 stored payloads, and make 100,000 random calls, on each database."""
     session.env["MEMALCHEMY_EXAMPLES"] = "67"

@@ -7,6 +7,7 @@ each other; ``database_url`` is a database of the test's own, without a schema.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -28,7 +29,10 @@ from memalchemy.errors import MemalchemyError
 from memalchemy.maintenance import tenants
 from oracle import strict
 from servers import (
+    CITUS_URL,
+    Citus,
     Postgres,
+    citus_cluster,
     give_rights,
     migrated_database,
     pgbouncer,
@@ -85,7 +89,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--databases",
         help="which databases to run the behavioural suite on, of "
-        f"{', '.join(DATABASES)}, walled, oracle, toy",
+        f"{', '.join(DATABASES)}, walled, oracle, toy, citus",
     )
     parser.addoption(
         "--server",
@@ -140,6 +144,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "unwalled_only(reason): what the wall refuses, such as a row of another tenant"
     )
+    config.addinivalue_line(
+        "markers", "one_server_only(reason): what cannot be where Citus has distributed the tables"
+    )
     config.addinivalue_line("markers", "alone: measures time or fills the machine; see neighbours")
     neighbours.meet(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -150,6 +157,8 @@ def pytest_configure(config: pytest.Config) -> None:
         strict.install()
     if config.option.databases is None:
         config.option.databases = ",".join(strict.DATABASES if strictly else DATABASES)
+    if "citus" in config.option.databases.split(",") and CITUS_URL not in os.environ:
+        raise pytest.UsageError(f"--databases citus needs {CITUS_URL}, a cluster's coordinator")
     if "toy" in config.option.databases.split(","):
         # Here and in the processes that tests start it is found as an installed package is.
         sys.path.insert(0, str(TOY))
@@ -181,6 +190,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             ):
                 item.add_marker(pytest.mark.xfail(reason=mark.args[0], strict=True))
         _leave_out(config, items, "own_keys")
+    for item in items:
+        mark = item.get_closest_marker("one_server_only")
+        if mark is not None and _database_of(item) == "citus":
+            item.add_marker(pytest.mark.xfail(reason=mark.args[0], strict=True))
     if config.getoption("--signed"):
         _leave_out(config, items, "unsigned_only")
         _leave_out(config, items, "own_signing_keys")
@@ -242,6 +255,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             "ORACLE NOT VERIFIED ON A SERVER: compiled and driver-checked only; set ORACLE_URL"
         )
+    if CITUS_URL not in os.environ:
+        terminalreporter.write_line(f"CITUS NOT VERIFIED ON A CLUSTER: set {CITUS_URL}")
     if terminalreporter.config.getoption("--strict-oracle"):
         on = terminalreporter.config.getoption("--databases").split(",")[0]
         unseen = never_seen(on)
@@ -278,6 +293,14 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def citus() -> Citus:
+    cluster = citus_cluster()
+    if cluster is None:
+        pytest.skip(f"{CITUS_URL} names no coordinator of a cluster")
+    return cluster
+
+
 @pytest.fixture(scope="module")
 def name(postgres: Postgres) -> Iterator[str]:
     """A migrated database of the module's on the server."""
@@ -308,6 +331,9 @@ def shared_url(
         if database == "walled":
             await tenants.enforce(db)
         await db.close()
+        if database == "citus":
+            cluster: Citus = request.getfixturevalue("citus")
+            cluster.distribute(_name_in(url))
 
     try:
         asyncio.run(migrate())
@@ -318,7 +344,7 @@ def shared_url(
     if database not in OF_APPLICATION:
         return url
     server: Postgres = request.getfixturevalue("postgres")
-    name = url.split("?")[0].rsplit("/", 1)[1]
+    name = _name_in(url)
     give_rights(server, APPLICATION, name)
     return server.url(name, driver=_driver(database), user=APPLICATION)
 
@@ -337,9 +363,8 @@ def database_url(database: str, tmp_path: Path, request: pytest.FixtureRequest) 
     """A database of the test's own, empty and without a schema."""
     url = _new_url(database, tmp_path, request)
     yield url
-    if database in SERVERS:
-        server = request.getfixturevalue("postgres")
-        server.drop_database(url.split("?")[0].rsplit("/", 1)[1])
+    if database in (*SERVERS, "citus"):
+        _server_of(database, request).drop_database(_name_in(url))
 
 
 def _new_url(database: str, place: Path, request: pytest.FixtureRequest) -> str:
@@ -352,8 +377,17 @@ def _new_url(database: str, place: Path, request: pytest.FixtureRequest) -> str:
         if "database_url" in request.fixturenames:
             pytest.skip("on Oracle an empty database needs a user of its own")
         return os.environ["ORACLE_URL"]
-    server: Postgres = request.getfixturevalue("postgres")
+    server = _server_of(database, request)
     return server.url(server.create_database(), driver=_driver(database))
+
+
+def _server_of(database: str, request: pytest.FixtureRequest) -> Postgres:
+    server: Postgres = request.getfixturevalue("citus" if database == "citus" else "postgres")
+    return server
+
+
+def _name_in(url: str) -> str:
+    return url.split("?")[0].rsplit("/", 1)[1]
 
 
 def _driver(database: str) -> str:
@@ -370,16 +404,26 @@ def default_keys(pytestconfig: pytest.Config) -> list[str] | None:
 
 
 @pytest.fixture
-async def db(shared_url: str) -> AsyncIterator[memalchemy.Database]:
-    """A database with a tenant that is this test's own; ends with no connection checked out."""
-    database = memalchemy.Database(shared_url, tenant=f"t-{uuid.uuid4().hex[:16]}")
-    async with database:
-        yield database
+async def db(shared_url: str, database: str) -> AsyncIterator[memalchemy.Database]:
+    """A database with a tenant that is this test's own; ends with no connection checked out.
+
+    That of a cluster is not opened before, so that the first operation of each test is the one
+    that learns what the server is.
+    """
+    made = memalchemy.Database(shared_url, tenant=f"t-{uuid.uuid4().hex[:16]}")
+    async with closing(made) if database == "citus" else made:
+        yield made
         if os.environ.get("ORACLE_URL") or os.environ.get("POSTGRES_URL"):
-            await memalchemy.Checkpointer(database).forget(
-                tenant=database.tenant
-            )  # a server that lasts
-        assert (await database.health())["checked_out"] == 0
+            await memalchemy.Checkpointer(made).forget(tenant=made.tenant)  # a server that lasts
+        assert (await made.health())["checked_out"] == 0
+
+
+@contextlib.asynccontextmanager
+async def closing(db: memalchemy.Database) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await db.close()
 
 
 @pytest.fixture

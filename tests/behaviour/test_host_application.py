@@ -337,6 +337,7 @@ async def test_a_stale_cache_survives_a_thread_that_was_deleted_and_born_again_e
         assert await elsewhere.load("thread", "new") == {"other": "life"}
 
 
+@pytest.mark.one_server_only("a host's own table has to be distributed like threads, too")
 async def test_a_host_may_point_a_foreign_key_at_a_thread(
     db: Database, engine: AsyncEngine, checkpointer: Checkpointer
 ) -> None:

@@ -18,7 +18,7 @@ from sqlalchemy.engine import Engine
 from memalchemy import Checkpointer, Database, events
 from memalchemy.contracts import Progress
 from memalchemy.events import Event
-from memalchemy.log import CHECKPOINTS, THREADS, Log, bulk_delete
+from memalchemy.log import CHECKPOINTS, DELTAS, THREADS, Log, bulk_delete
 from rows import copy_logs, logs_of
 
 NAMESPACES = ((), ("graph",), ("a", "b"))
@@ -31,15 +31,19 @@ def state(thread: str, number: int) -> dict[str, Any]:
 
 async def dead_rows(db: Database) -> int:
     """States that no name leads to, over any number of bases."""
-    query = text(
-        "WITH RECURSIVE alive(log_id, seq, base_seq) AS ("
-        "SELECT d.log_id, d.seq, d.base_seq FROM deltas d JOIN checkpoints c "
-        "ON c.log_id = d.log_id AND c.seq = d.seq WHERE d.tenant = :tenant UNION "
-        "SELECT b.log_id, b.seq, b.base_seq FROM deltas b JOIN alive a "
-        "ON b.log_id = a.log_id AND b.seq = a.base_seq) "
-        "SELECT (SELECT count(*) FROM deltas WHERE tenant = :tenant) - count(*) FROM alive"
-    )
-    return int(await db.run_sync(lambda c: c.scalar(query, {"tenant": db.tenant})))
+    states = select(DELTAS.c.log_id, DELTAS.c.seq, DELTAS.c.base_seq)
+    names = select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.seq)
+    states = states.where(DELTAS.c.tenant == db.tenant)
+    names = names.where(CHECKPOINTS.c.tenant == db.tenant)
+    rows, named = await db.run_sync(lambda c: (c.execute(states).all(), c.execute(names).all()))
+    bases = {(row.log_id, row.seq): (row.log_id, row.base_seq) for row in rows}
+    alive = set()
+    for row in named:
+        at = (row.log_id, row.seq)
+        while at in bases and at not in alive:
+            alive.add(at)
+            at = bases[at]
+    return len(bases) - len(alive)
 
 
 async def aged(db: Database, thread: str, before: int, days: int) -> None:
@@ -431,7 +435,7 @@ def test_a_batch_of_logs_fits_into_one_list_on_every_database() -> None:
 
     logs = [Log("t", f"{'漢' * 200}{n}", "/") for n in range(bulk_delete.MAX_LOGS + 1)]
     found = [bulk_delete.RemovableLog(log, 1, 1) for log in logs]
-    batches = list(bulk_delete.batches(found))
+    batches = list(bulk_delete.batches(DIALECTS["sqlite"], found))
     assert [[one.log for one in batch] for batch in batches] == [logs[:-1], logs[-1:]]
     for d in DIALECTS.values():
         assert bulk_delete.batch_binds(d, logs[:-1])
@@ -439,7 +443,7 @@ def test_a_batch_of_logs_fits_into_one_list_on_every_database() -> None:
         bulk_delete.RemovableLog(Log("t", str(n), "/"), bulk_delete.MAX_ROWS + 1, 1)
         for n in range(3)
     ]
-    assert [len(batch) for batch in bulk_delete.batches(whole)] == [1, 1, 1]
+    assert [len(batch) for batch in bulk_delete.batches(DIALECTS["sqlite"], whole)] == [1, 1, 1]
 
 
 async def test_every_operation_that_keeps_or_erases_is_an_event(

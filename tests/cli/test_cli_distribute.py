@@ -1,4 +1,4 @@
-"""The command distribute, which prints statements and never connects."""
+"""The command distribute, without a cluster: tests/citus has the tests with one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_json_has_the_statements_as_a_list(call: Call) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--citus",), "only prints"),
+        (("--oracle-partitions",), "only prints"),
         (("--sql",), "one of --citus and --oracle-partitions"),
         (("--citus", "--oracle-partitions", "--sql"), "one of"),
         (("--oracle-partitions", "--sql", "--parts", "7"), "power of two"),
@@ -43,7 +43,27 @@ def test_contradicting_options_are_refused(
     assert said in answer.err
 
 
-def test_it_connects_to_nothing(call: Call) -> None:
+def test_a_script_connects_to_nothing(call: Call) -> None:
     answer = call("--db", "postgresql://nobody@127.0.0.1:1/none", "distribute", "--citus", "--sql")
 
     assert answer.code == 0
+
+
+def test_a_database_without_citus_is_refused(call: Call, url: str) -> None:
+    assert call("--db", url, "upgrade").code == 0
+    before = call("--db", url, "check").out
+
+    answer = call("--db", url, "distribute", "--citus")
+
+    assert answer.code == 4
+    assert "MA-CAPABILITY-MISSING" in answer.err
+    assert "extension" in answer.err
+    assert answer.out == ""
+    assert call("--db", url, "check").out == before
+
+
+def test_check_says_nothing_of_a_cluster_where_there_is_none(call: Call, url: str) -> None:
+    assert call("--db", url, "upgrade").code == 0
+
+    assert "distribution" not in call("--db", url, "check", "--json").json
+    assert "itus" not in call("--db", url, "check").out

@@ -1,6 +1,6 @@
 """Every statement of the registry as the text that a database gets, and how texts compare.
 
-``{sqlite,postgresql,oracle}.sql`` hold them, reviewed by people: a change of a statement is a
+``{sqlite,postgresql,citus,oracle}.sql`` hold them, reviewed by people: a change of a statement is a
 change of these files. ``MEMALCHEMY_GOLDEN=write pytest tests/golden`` writes them anew.
 """
 
@@ -28,12 +28,14 @@ import memalchemy.store
 import memalchemy.threads
 import memalchemy.transfer
 import memalchemy.verify  # noqa: F401 (the statements register when imported)
-from memalchemy.dialects import DIALECTS
+from memalchemy.dialects import DIALECTS, Dialect
+from memalchemy.dialects.postgresql import PostgreSQL, distribute
 from memalchemy.statements import REGISTRY
 
 _URLS = {
     "sqlite": "sqlite+aiosqlite://",
     "postgresql": "postgresql+asyncpg://",
+    "citus": "postgresql+asyncpg://",
     "oracle": "oracle+oracledb_async://",
 }
 ORACLE_VERSION = (23, 26)
@@ -59,10 +61,20 @@ def text_of(statement: Any, name: str) -> str:
     return " ".join(text.split())
 
 
+def dialect_called(name: str) -> Dialect:
+    """The dialect whose statements are in a golden file; of Citus, what PostgreSQL's becomes."""
+    if name != "citus":
+        return DIALECTS[name]
+    made = DIALECTS["postgresql"].for_database()
+    assert isinstance(made, PostgreSQL)
+    distribute(made)
+    return made
+
+
 def statements(name: str) -> Iterator[tuple[str, str]]:
     """Every (name, text) of the registry on a database, in the order of the names."""
     for family in sorted(REGISTRY):
-        for variant, statement in REGISTRY[family].enumerate(DIALECTS[name]):
+        for variant, statement in REGISTRY[family].enumerate(dialect_called(name)):
             yield variant, text_of(statement, name)
 
 

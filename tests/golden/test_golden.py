@@ -10,7 +10,7 @@ import pytest
 from golden import pretty, read, statements, unbroken, written
 
 HERE = Path(__file__).parent
-DATABASES = ("sqlite", "postgresql", "oracle")
+DATABASES = ("sqlite", "postgresql", "citus", "oracle")
 AGAIN = "review the change, then run: MEMALCHEMY_GOLDEN=write pytest tests/golden"
 
 

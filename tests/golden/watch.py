@@ -26,6 +26,7 @@ _DIRECT = (
     "memalchemy.migrate",  # the version table and Alembic's own
     "memalchemy.dialects",  # the migration lock, the vector type
     "memalchemy.database",  # BEGIN, PRAGMA, the server's version
+    "memalchemy.maintenance.distribution",  # Citus' functions
     "memalchemy.maintenance.tenants",  # row-level security
     "memalchemy.sync.host",  # what a host's session begins when it is asked for its connection
 )

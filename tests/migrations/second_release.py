@@ -33,10 +33,10 @@ CACHED = (chain.scripts, chain.revisions, chain._sqlite_statements)
 
 
 @contextmanager
-def second_release(place: Path) -> Iterator[None]:
+def second_release(place: Path, revision: str = SECOND) -> Iterator[None]:
     """Let the installed release have revision 0002, whose files are in *place*."""
     shutil.copytree(chain.script_location(), place)
-    (place / "versions" / "0002_mood.py").write_text(SECOND)
+    (place / "versions" / "0002_mood.py").write_text(revision)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chain, "script_location", lambda: place)
         _forget()

@@ -72,6 +72,11 @@ UNLIKE = {
     **_because("migrations are the database's own", "dialect", "transactional_ddl"),
     **_because("the server's", "dialect", "snapshot_isolation", "dynamic_types", "advice"),
     **_because("row-level security is PostgreSQL's", "dialect", "tenant_wall"),
+    **_because("Citus is PostgreSQL's: see tests/citus", "dialect", "cluster"),
+    **_because(
+        "whether Citus has distributed the tables is asked of the server",
+        *("dialect", "variant", "for_database", "learn"),
+    ),
     **_because(
         "the connections are the driver's that is there",
         "dialect",

@@ -49,6 +49,7 @@ from memalchemy.log.tables import (
     live,
     name_binds,
     of_log,
+    routed,
     same_log,
     write_key_range,
 )
@@ -194,12 +195,13 @@ def decoded_size(tip: Tip | None) -> int:
 # --- A state with its pending writes -------------------------------------------------------------
 
 
-def _existing_parent() -> Any:
+def _existing_parent(dialect: Dialect) -> Any:
     """Select a checkpoint's parent, if it has not been deleted."""
     parent = CHECKPOINTS.alias("parent")
     return (
         select(parent.c.checkpoint_id)
         .where(same_log(parent, CHECKPOINTS), parent.c.checkpoint_id == CHECKPOINTS.c.parent_id)
+        .where(*routed(dialect, parent))
         .correlate(CHECKPOINTS)
         .scalar_subquery()
         .label("parent_id")
@@ -212,7 +214,7 @@ def read_snapshot(dialect: Dialect, which: str, signed: bool) -> Executable:
 
     *which* is the ``newest``, the one ``named``, or the one of the ``highest`` id.
     """
-    chain = _select_chain(which, _existing_parent(), signed=signed)
+    chain = _select_chain(which, _existing_parent(dialect), signed=signed)
     state_row: Any = literal_column(str(STATE_ROW)).label("overwrites")
     states = select(chain, state_row)
     no_proof: list[Any] = []

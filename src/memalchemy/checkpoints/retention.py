@@ -8,11 +8,12 @@ running it again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.checkpoints.word_keeper import WordKeeper
@@ -76,7 +77,7 @@ class RetentionRun:
             if dry_run:
                 self._report(removed=sum(one.going for one in found))
             else:
-                for batch in bulk_delete.batches(found):
+                for batch in bulk_delete.batches(self.db.dialect, found):
                     busy += await self._remove(batch)
             self._report(done=seen)
         busy = await self._retry_busy(busy)
@@ -98,10 +99,17 @@ class RetentionRun:
             event=self.event,
         )
         async for rows in pages:
+            counted: Sequence[Any] = rows
+            if self.which == "live" and d.distributed:
+                counted = [one for row in rows for one in await self._count(row.log_id)]
             yield (
                 len(rows),
-                [found for row in rows if (found := self._to_removable(row)) is not None],
+                [found for row in counted if (found := self._to_removable(row)) is not None],
             )
+
+    async def _count(self, log_id: UUID) -> Any:
+        statement = bulk_delete.count_prunable(self.db.dialect)
+        return await self._query(statement, {"k_log_id": log_id})
 
     def _to_removable(self, row: Any) -> bulk_delete.RemovableLog | None:
         log = Log(self.db.tenant, row.thread_id, row.namespace)
@@ -165,7 +173,7 @@ class RetentionRun:
             self._report(busy=len(busy))
             await asyncio.sleep(pause)
             left: list[bulk_delete.RemovableLog] = []
-            for batch in bulk_delete.batches(busy):
+            for batch in bulk_delete.batches(self.db.dialect, busy):
                 left += await self._remove(batch)
             busy = left
         return await self._still_wanted(busy)
@@ -175,7 +183,7 @@ class RetentionRun:
     ) -> list[bulk_delete.RemovableLog]:
         """Return the busy logs that still exist and still are to be removed from."""
         there: set[Log] = set()
-        for batch in bulk_delete.batches(busy):
+        for batch in bulk_delete.batches(self.db.dialect, busy):
             binds = bulk_delete.batch_binds(self.db.dialect, [one.log for one in batch])
             rows = await self._query(bulk_delete.read_batch(self.db.dialect), binds)
             there.update(

@@ -27,8 +27,8 @@ from memalchemy.database import (
     READ,
     WRITE,
     WRITE_ROWS,
-    WRITE_SIGNED_STATEMENT,
-    WRITE_STATEMENT,
+    WRITE_SAVE,
+    WRITE_SIGNED_SAVE,
     BatchedRow,
     Database,
     Decode,
@@ -315,10 +315,13 @@ class Saver:
         event: Event,
     ) -> Position | None:
         """Append the draft behind the head that is known, or else after a look at the log."""
-        if connection is not None or not self.db.binds_places:
+        d, binds_places = self.db.dialect, self.db.binds_places
+        if connection is not None or not (binds_places or d.distributed):
             return await self._send_looking(request, draft, words, connection, event)
-        has_turns = not self.db.dialect.single_writer
+        has_turns = not d.single_writer
         async with shared(self.db, Turns).of(request.log) if has_turns else nullcontext():
+            if not binds_places:  # nobody groups them, which would keep their order
+                return await self._send_looking(request, draft, words, None, event)
             position = await self._send_to_known_head(request, draft, words, event)
             return position or await self._send_looking(request, draft, words, None, event)
 
@@ -339,10 +342,9 @@ class Saver:
             and not self.db.binds_places
         )
         locked = request.rests_on is not None and not self._is_newest(request)
-        single = self.db.dialect.single_statement_save and not locked and not self.db.binds_places
         return await self.db.run(
             partial(self._append_locked if locked else self._append, request, draft, words),
-            WRITE_STATEMENT if single else WRITE,
+            WRITE if locked or self.db.binds_places else WRITE_SAVE,
             connection=connection,
             event=event,
             batch=partial(self._batched, request, draft, words) if plain else None,
@@ -366,11 +368,10 @@ class Saver:
             or request.expected_parent not in (UNSET, known.columns.head_id)
         ):
             return None
-        single = self.db.dialect.single_statement_save
         row = self._row(request, draft, words)
         return await self.db.run(
             partial(append_to_known_head, self.db.dialect, row, known),
-            WRITE_SIGNED_STATEMENT if single else WRITE,
+            WRITE_SIGNED_SAVE,
             event=event,
         )
 
@@ -686,12 +687,11 @@ async def put_writes(
         "p_stored_at": now,
         "p_payload": payload,
     }
-    single = db.dialect.single_statement_save and not db.binds_places
     for left in reversed(range(MAX_WRITE_TRIES)):
         try:
             done = await db.run(
                 partial(append_write, db.dialect, row, apart=db.binds_places),
-                WRITE_STATEMENT if single else WRITE,
+                WRITE if db.binds_places else WRITE_SAVE,
                 connection=connection,
                 event=event,
             )

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -37,6 +37,7 @@ from memalchemy.database.executors.sqlite import SQLiteExecutor
 from memalchemy.database.intent import Intent, Kind
 from memalchemy.database.program_runner import (
     Decode,
+    check_not_lost,
     off_loop,
     run_observed,
     run_program,
@@ -54,7 +55,9 @@ from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
     DatabaseUnreachable,
+    MemalchemyError,
     SchemaOutdated,
+    StatementFailed,
 )
 from memalchemy.events import Event, publish, statements_are_observed
 from memalchemy.statements import Program
@@ -84,6 +87,7 @@ class Backend:
         connect_timeout: float | None,
         statement_timeout: float | None,
         engine_options: dict[str, Any],
+        primary: Backend | None = None,
     ) -> None:
         timeouts = {"connect_timeout": connect_timeout, "statement_timeout": statement_timeout}
         for name, seconds in timeouts.items():
@@ -92,14 +96,20 @@ class Backend:
         target: Target | None = None
         if isinstance(url, AsyncEngine):
             _refuse_options_of_an_engine(engine_options | timeouts)
-            self.dialect: Dialect = dialect_of(url)
+            dialect = dialect_of(url)
             self.url: URL = url.url
             self.display: str = display(url.url)
         else:
             target = parse_url(url)
-            self.dialect = DIALECTS[target.dialect]
+            dialect = DIALECTS[target.dialect]
             self.url = target.url
             self.display = target.display
+        # Programs are made with the primary's dialect, and may run on either.
+        self.dialect: Dialect = (
+            dialect.for_database()
+            if primary is None or primary.dialect.name != dialect.name
+            else primary.dialect
+        )
         if schema is not None and self.dialect.single_writer:
             raise ValueError("schema= is for PostgreSQL and Oracle; on SQLite use another file")
         pgbouncer = pgbouncer or (target is not None and target.pgbouncer)
@@ -185,21 +195,18 @@ class Backend:
             make=program,
             translate=self.translate,
             options=self._options,
+            dialect=self.dialect,
             counted=event,
             decode=decode.work if decode is not None and in_thread else None,
         )
         if connection is not None:
-            if self.dialect.tenant_wall is not None:
-                result = await self._run_behind_host_wall(connection, tenant, job)
-            else:
-                result = await run_on_host(self.dialect, connection, job, is_program=True)
+            result = await self._run_on_host(connection, tenant, job)
         else:
             if not self._is_ready or self._pid != os.getpid():
                 await self.ready()
-            repeatable = intent.repeatable or not intent.writes or intent.kind == "maintenance"
-            alone = partial(
-                self._retry, job, intent.kind, repeatable, is_program=True, tenant=tenant
-            )
+            kind = intent.kind_on(self.dialect)
+            repeatable = intent.repeatable or not intent.writes or kind == "maintenance"
+            alone = partial(self._retry, job, kind, repeatable, is_program=True, tenant=tenant)
             if batch is not None and self._executor.batches_statements:
                 send = partial(self.run, intent=_BATCH, tenant=tenant)
                 return await self._batcher.write(
@@ -215,7 +222,9 @@ class Backend:
         return await off_loop(decode.size(result), partial(decode.work, result))
 
     async def ready(self) -> None:
-        """Once per process, check or migrate the schema, as ``migrate=`` says."""
+        """Once per process, check or migrate the schema, as ``migrate=`` says; learn what the
+        server is.
+        """
         self._after_fork()
         loop = asyncio.get_running_loop()
         async with self._ready_locks.setdefault(loop, asyncio.Lock()):
@@ -228,6 +237,8 @@ class Backend:
             wall = await self.tenant_wall()
             if self._migrate != "off":
                 wall.refuse_shut_out()
+            if self.dialect.has_to_learn:
+                await self.run_schema_job(lambda c: self.dialect.learn(c, self.schema))
             self._is_ready = True
 
     async def tenant_wall(self) -> TenantWall:
@@ -345,15 +356,32 @@ class Backend:
         if not wall.sees_all:
             raise CapabilityMissing(_sees_one_tenant(wall, what))
 
-    async def _run_behind_host_wall(
+    async def _run_on_host(
         self, connection: HostConnection, tenant: str, job: Callable[[Any], Any]
     ) -> Any:
+        if self.dialect.has_to_learn:
+            job = self._after_learning(job)
+        if self.dialect.tenant_wall is None:
+            return await run_on_host(self.dialect, connection, job, is_program=True)
         walled = self._host_wall.walled(tenant, job)
         try:
             return await run_on_host(self.dialect, connection, walled, is_program=True)
         except TenantNotSet:
             self._host_wall.forget()
             raise
+
+    def _after_learning(
+        self, job: Callable[[Any], Coroutine[Any, Any, Any]]
+    ) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+        """Return *job* so that it begins by learning what the server is, on its connection."""
+
+        async def run(connection: Any) -> Any:
+            check_not_lost(connection)
+            with translating(self.translate):
+                self.dialect.learn(connection, self.schema)
+            return await job(connection)
+
+        return run
 
     async def back_up(self, file: str, progress: Progress, *, force: bool) -> int:
         self._after_fork()
@@ -432,7 +460,9 @@ class Backend:
             try:
                 with translating(self.translate):
                     await transaction.__aexit__(None, None, None)
-            except DatabaseUnreachable as error:
+            except (DatabaseUnreachable, StatementFailed) as error:
+                if not self._may_be_committed(error, True):
+                    raise
                 raise DatabaseUnreachable(
                     f"{error}; the transaction may or may not have been committed",
                     maybe_applied=True,
@@ -482,7 +512,9 @@ class Backend:
                 if not (await self.tenant_wall()).is_active:
                     raise
                 continue
-            except ConnectionLost as error:
+            except (ConnectionLost, StatementFailed) as error:
+                if not self._may_be_committed(error, attempt.commit_sent):
+                    raise
                 # A transaction that is lost before COMMIT is undone; a lone statement may have run.
                 unknown = attempt.commit_sent or kind == "statement"
                 if number == ATTEMPTS or (unknown and not repeatable):
@@ -505,6 +537,12 @@ class Backend:
             publish(Event("database.retry", details={"attempt": number}))
             await asyncio.sleep(random.uniform(0, 0.02 * 4**number))
         raise AssertionError("unreachable")
+
+    def _may_be_committed(self, error: MemalchemyError, commit_sent: bool) -> bool:
+        """Return whether a transaction that ended with *error* may be committed all the same."""
+        if isinstance(error, StatementFailed):
+            return commit_sent and error.sqlstate in self.dialect.unknown_commits
+        return True
 
     def _after_fork(self) -> None:
         if self._pid != os.getpid():

@@ -40,7 +40,7 @@ from memalchemy.database.sealing import seal_payloads
 from memalchemy.database.signed_logs import Overtaken
 from memalchemy.database.signing import sign_rows
 from memalchemy.database.tenant_wall import TenantWall
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import Dialect, Distribution
 from memalchemy.errors import Conflict, ReadOnly
 from memalchemy.events import Event
 from memalchemy.keys import check_tenant
@@ -177,7 +177,9 @@ class Database:
         if migrate == "upgrade":
             migrate = "check"  # a replica follows its primary
         self._replica = (
-            None if read_url is None else Replica(open_(read_url, migrate=migrate), self._backend)
+            None
+            if read_url is None
+            else Replica(open_(read_url, migrate=migrate, primary=self._backend), self._backend)
         )
         self._replica_reads: Literal["some", "none", "all"] = "some"
         self._fallback = True
@@ -333,6 +335,17 @@ class Database:
         See `memalchemy.maintenance.tenants`, which builds the wall.
         """
         return await self._backend.tenant_wall()
+
+    async def distribution(self) -> Distribution | None:
+        """Read how the tables are spread over the nodes of a cluster. Reads only.
+
+        ``None`` if the database is on no cluster. `memalchemy.maintenance.distribution` spreads
+        them.
+        """
+        cluster = self.dialect.cluster
+        if cluster is None:
+            return None
+        return await self._backend.run_schema_job(partial(cluster.read, schema=self.schema))
 
     async def check_sees_all_tenants(self, what: str) -> None:
         """Refuse *what*, which is about all tenants, if the role of this database sees only one.
@@ -517,7 +530,7 @@ class Database:
         decode: Decode[Any, Any] | None,
     ) -> Any:
         """Run a program that writes so that its rows are signed, all in one transaction."""
-        if intent.kind == "statement" and not intent.signs_at_once:
+        if intent.kind in ("statement", "save") and not intent.signs_at_once:
             intent = replace(intent, kind="transaction")
         heads: dict[UUID, KnownHead] = {}
         signed = sign_rows(program, self.dialect, self.signing, self.tenant, heads)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memalchemy.dialects import Dialect
+
 Kind = Literal["read", "read_transaction", "statement", "transaction", "maintenance"]
+"""How the statements of a program are sent; see `Intent.kind`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,9 @@ class Intent:
             ``"read"``: it changes nothing, and each statement may see a moment of its own.
             ``"read_transaction"``: it changes nothing but settings of the transaction it needs.
             ``"statement"``: it writes with a single statement, for which autocommit will do.
+            ``"save"``: it writes with a single statement where the dialect has
+            ``single_statement_save``, and otherwise all or nothing. Which of the two is decided
+            when the server is known, so operations that save do not ask.
             ``"transaction"``: it writes, all or nothing.
             ``"maintenance"``: its statements refuse to be in a transaction; each commits by itself
             and must be safe to repeat.
@@ -33,12 +39,18 @@ class Intent:
             whether it was committed. Programs that write nothing always are.
     """
 
-    kind: Kind
+    kind: Kind | Literal["save"]
     writes_payloads: bool | Literal["stored"] = False
     brings_signatures: bool = False
     signs_at_once: bool = False
     replica_ok: bool = False
     repeatable: bool = False
+
+    def kind_on(self, dialect: Dialect) -> Kind:
+        """Return how the statements are sent on *dialect*, whose server is known."""
+        if self.kind == "save":
+            return "statement" if dialect.single_statement_save else "transaction"
+        return self.kind
 
     @property
     def writes(self) -> bool:
@@ -51,7 +63,8 @@ READ_REPLICA = Intent("read", replica_ok=True)
 READ_IN_TRANSACTION = Intent("read_transaction")
 WRITE = Intent("transaction", writes_payloads=True)
 WRITE_STATEMENT = Intent("statement", writes_payloads=True)
-WRITE_SIGNED_STATEMENT = Intent("statement", writes_payloads=True, signs_at_once=True)
+WRITE_SAVE = Intent("save", writes_payloads=True)
+WRITE_SIGNED_SAVE = Intent("save", writes_payloads=True, signs_at_once=True)
 WRITE_ROWS = Intent("transaction")
 """Without payloads: names, positions, removals."""
 WRITE_ROWS_STATEMENT = Intent("statement")

@@ -20,10 +20,10 @@ from memalchemy.database.compiled import execute_with_sqlalchemy
 from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.database.driver_errors import Translate
 from memalchemy.database.unreadable_rows import UnreadableRows
-from memalchemy.dialects import original
+from memalchemy.dialects import Dialect, original
 from memalchemy.errors import MemalchemyError
 from memalchemy.events import Event, StatementEvent, publish_statement
-from memalchemy.statements import Answer, Parameters, Program
+from memalchemy.statements import Answer, Parameters, Program, built_for
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -56,6 +56,7 @@ async def run_program(
     make: Callable[[], Program[Any]],
     translate: Translate,
     options: dict[str, Any],
+    dialect: Dialect,
     counted: Event | None = None,
     decode: Callable[[Any], Any] | None = None,
 ) -> Any:
@@ -76,6 +77,8 @@ async def run_program(
     try:
         statement, parameters = next(program)
         while True:
+            if dialect.distributed:
+                statement = built_for(dialect, statement)
             if counted is not None:
                 counted.round_trips += 1
             try:

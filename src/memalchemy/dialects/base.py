@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -63,6 +64,9 @@ MAX_LISTED = 500
 
 DISTRIBUTED_BY = {"threads": "log_id", "store_items": "namespace"}
 """The tables that others belong to by foreign key, and the column that spreads their rows."""
+
+VERSION_TABLE = "memalchemy_version"
+"""The table of one row with the revision of the schema, which is Alembic's."""
 
 
 class Failure(enum.Enum):
@@ -603,6 +607,38 @@ class TenantWall:
         raise NotImplementedError
 
 
+class Cluster:
+    """Spreading the tables over the nodes of a cluster, while the database runs."""
+
+    def read(self, connection: Connection, schema: str | None) -> Distribution | None:
+        """Return how the tables are spread; ``None`` if the database is on no cluster. Reads only.
+
+        Any role may ask.
+        """
+        raise NotImplementedError
+
+    def begin(self, connection: Connection, schema: str | None) -> None:
+        """Lock the tables against writers, and prepare the transaction of `spread_commands`."""
+        raise NotImplementedError
+
+    def spread_commands(
+        self, schema: str | None, parts: int | None, tables: Collection[str]
+    ) -> dict[str, str]:
+        """Return the statement that spreads each of *tables*, with its rows, in their order.
+
+        Each of the two groups has *parts* shards, where its first table is among *tables*.
+        """
+        raise NotImplementedError
+
+    def obstacles(self, connection: Connection, schema: str | None) -> list[str]:
+        """Return sentences about what keeps the tables from being spread, or hides rows."""
+        raise NotImplementedError
+
+    def drop_old_copies(self, connection: Connection, schema: str | None) -> None:
+        """Give back what the rows took where they were. Not called unless all are spread."""
+        raise NotImplementedError
+
+
 class Dialect:
     """A database: its capabilities, its connections, its URLs, and four parts that build SQL.
 
@@ -614,17 +650,23 @@ class Dialect:
             memory; memalchemy brings its own writer, with group commit.
         single_statement_save: a save is one statement of data-modifying CTEs.
         groups_saves: many saves can be one statement, their rows sent as arrays.
+        distributed: the rows are spread over nodes by the columns of `DISTRIBUTED_BY`. A statement
+            that names the value of that column is sent to one node, any other to all of them.
+        has_to_learn: what the server is decides about capabilities, and is not known yet; see
+            `learn`.
         upserts: there is an upsert statement. Without one an upsert is update, insert, retry.
         autocommits: autocommit costs no round trip of its own.
         transactional_ddl: a transaction can undo DDL.
         dynamic_types: a column holds values of any type, so the types of cells are checked.
         snapshot_isolation: the isolation level in which all reads of a transaction see one moment.
+        unknown_commits: the codes of errors of a COMMIT after which it may be committed or not.
         driver_errors: the errors of a driver that is also used without SQLAlchemy, which would
             wrap them.
         connect_options: arguments of the driver's ``connect`` that `Database` takes by name.
         advice: sentences on what to do about errors, by the code that `classify` returns.
         column_types: the types in which the database stores the columns of the schema.
         tenant_wall: row-level security between tenants, where the database has it.
+        cluster: spreading the tables over nodes, where the database may be on a cluster.
     """
 
     name: ClassVar[str]
@@ -633,11 +675,14 @@ class Dialect:
     single_writer: ClassVar[bool] = False
     single_statement_save: ClassVar[bool] = False
     groups_saves: ClassVar[bool] = False
+    distributed: ClassVar[bool] = False
+    has_to_learn: bool = False
     upserts: ClassVar[bool] = True
     autocommits: ClassVar[bool] = True
     transactional_ddl: ClassVar[bool] = True
     dynamic_types: ClassVar[bool] = False
     snapshot_isolation: ClassVar[str | None] = None
+    unknown_commits: ClassVar[frozenset[str]] = frozenset()
     driver_errors: ClassVar[tuple[type[Exception], ...]] = ()
     connect_options: ClassVar[tuple[str, ...]] = ()
     advice: ClassVar[Mapping[str, str]] = {}
@@ -648,9 +693,31 @@ class Dialect:
     vectors: Vectors
     maintenance: Maintenance
     tenant_wall: TenantWall | None = None
+    cluster: Cluster | None = None
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def variant(self) -> str:
+        """The name under which statements that were built for this dialect are kept.
+
+        It is the dialect's name, unless `learn` has found a server that wants statements of its
+        own.
+        """
+        return self.name
+
+    def for_database(self) -> Dialect:
+        """Return the dialect of one database: of its own, if `learn` may change it."""
+        return self
+
+    def learn(self, connection: Connection, schema: str | None) -> None:
+        """Find out what the server of a database is, and take its capabilities and parts.
+
+        Called before the first program of a database while it `has_to_learn`, on a connection of
+        memalchemy's or of the host's. What changes is this object, which the programs that wait
+        have already been given; it changes once, so no program sees it change while it runs.
+        """
 
     def read_url(self, url: URL, driver: str) -> Target:
         """Read a URL of this database; *driver* is the one that it names, or empty.
@@ -702,6 +769,89 @@ class Dialect:
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         """Return the meaning of a driver's error, by its code and not its text, and the code."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedTable:
+    """A table on a cluster.
+
+    Attributes:
+        name: its name.
+        column: the column by which its rows are spread; ``None`` if they are not.
+        shards: the number of shards; 0 if the table is on the coordinator alone.
+        nodes: the number of nodes that have its shards.
+        group: a number that tables have in common whose shards stay together; ``None`` without
+            shards.
+        is_replicated: every node has the whole table.
+        old_bytes: bytes of rows that were left where they were before they were spread.
+    """
+
+    name: str
+    column: str | None = None
+    shards: int = 0
+    nodes: int = 0
+    group: int | None = None
+    is_replicated: bool = False
+    old_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The tables of memalchemy on a cluster, as the cluster's catalogue tells.
+
+    Attributes:
+        software: what makes the database a cluster, with its version.
+        is_coordinator: the node that was asked coordinates the cluster; schema changes go there.
+        nodes: the number of nodes that take shards.
+        tables: the tables of memalchemy, those that are not spread included.
+    """
+
+    software: str
+    is_coordinator: bool
+    nodes: int
+    tables: tuple[DistributedTable, ...]
+
+    @property
+    def is_begun(self) -> bool:
+        """True if a table is spread, or is on every node."""
+        return any(table.shards for table in self.tables)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of the tables that are not spread, and of the version table if it is not copied."""
+        return tuple(table.name for table in self.tables if not table.shards)
+
+    @property
+    def misplaced(self) -> tuple[str, ...]:
+        """Sentences about tables that are spread in another way than this release does it."""
+        there = {table.name: table for table in self.tables if table.shards}
+        wrong: list[str] = []
+        version = there.pop(VERSION_TABLE, None)
+        if version is not None and not version.is_replicated:
+            wrong.append(f"{VERSION_TABLE} is spread, and every node needs a copy")
+        for table, root, column in placement():
+            found, beside = there.get(table.name), there.get(root.name)
+            if found is None:
+                continue
+            if found.is_replicated:
+                wrong.append(f"{found.name} is copied to every node, and not spread by {column}")
+            elif found.column != column:
+                wrong.append(
+                    f"{found.name} is spread by {found.column or 'no column'}, not {column}"
+                )
+            elif beside is not None and beside.group != found.group:
+                wrong.append(f"the shards of {found.name} do not stay with those of {root.name}")
+        return tuple(wrong)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if every table is spread as this release does it."""
+        return not self.missing and not self.misplaced
+
+    @property
+    def old_bytes(self) -> int:
+        """Bytes of rows that were left where they were before they were spread."""
+        return sum(table.old_bytes for table in self.tables)
 
 
 def placement() -> list[tuple[Table, Table, str]]:

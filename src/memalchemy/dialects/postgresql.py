@@ -12,6 +12,7 @@ import re
 import shlex
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from decimal import Decimal
 from functools import cache, partial
@@ -85,7 +86,10 @@ from memalchemy.column_types import (
     vector_bytes,
     vector_floats,
 )
+from memalchemy.dialects import postgresql_citus as citus
 from memalchemy.dialects.base import (
+    DISTRIBUTED_BY,
+    Cluster,
     Dialect,
     Failure,
     Maintenance,
@@ -94,7 +98,6 @@ from memalchemy.dialects.base import (
     TextIndexes,
     Vectors,
     original,
-    placement,
     quoted,
     vector_index_name,
 )
@@ -416,6 +419,9 @@ class PostgreSQLTextIndexes(TextIndexes):
         return literal_column("1", Integer)  # the others are left out
 
     def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
+        return self._item_hits(columns)
+
+    def _item_hits(self, columns: Sequence[str], *more: ColumnElement[bool]) -> FromClause:
         given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))
         terms = _terms(_subquery(given), within=_scope())
         items = StoreItemRow.__table__
@@ -424,15 +430,18 @@ class PostgreSQLTextIndexes(TextIndexes):
             .select_from(terms.join(items, _item_vector(items).bool_op("@@")(terms.c.query)))
             # True of every term. Of an array that it does not see the planner expects ten terms,
             # for which it may compile the plan with LLVM, and that takes longer than the search.
-            .where(func.length(terms.c.term).between(1, 2**31 - 1))
+            .where(func.length(terms.c.term).between(1, 2**31 - 1), *more)
             .cte("hits")
         )
 
     def items_in_scope(self, below: bool) -> FromClause:
+        return self._items_in_scope()
+
+    def _items_in_scope(self, *more: ColumnElement[bool]) -> FromClause:
         items = StoreItemRow.__table__
         within = _item_vector(items).bool_op("@@")(_scope())
         # Materialised: below a limit that it does not know, a generic plan would scan the table.
-        found = select(items.c.namespace, items.c.key, items.c.updated_at).where(within)
+        found = select(items.c.namespace, items.c.key, items.c.updated_at).where(within, *more)
         return found.cte("within", nesting=True).prefix_with("MATERIALIZED")
 
     def item_scope_binds(
@@ -810,7 +819,7 @@ def _drop_vector_index(element: _DropVectorIndex, compiler: Any, **kw: Any) -> s
 
 
 class PostgreSQLMaintenance(Maintenance):
-    """Advisory locks, the catalogue's sizes, VACUUM, pg_dump, roles, and Citus."""
+    """Advisory locks, the catalogue's sizes, VACUUM, pg_dump and roles."""
 
     server_version: ClassVar[str] = "SHOW server_version"
     byte_literal: ClassVar[str] = "'\\x2d'"
@@ -876,26 +885,7 @@ class PostgreSQLMaintenance(Maintenance):
         return usage + super().grants(role, schema, tables)
 
     def distribution_commands(self, schema: str | None, parts: int | None) -> list[str]:
-        """Return what distributes the tables on Citus' coordinator, each group in *parts* shards.
-
-        Without *parts* their number is Citus' own setting.
-        """
-        prefix = f"{quoted(schema)}." if schema else ""
-        count = f", shard_count => {parts:d}" if parts else ""
-        return [
-            f"SELECT create_distributed_table({_literal(prefix + table.name)}, '{column}', "
-            + (
-                f"colocate_with => 'none'{count}"
-                if table is root
-                else f"colocate_with => {_literal(prefix + root.name)}"
-            )
-            + ");"
-            for table, root, column in placement()
-        ]
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+        return citus.distribution_commands(schema, parts)
 
 
 class _Vacuum(Executable, ClauseElement):
@@ -963,6 +953,80 @@ _NAME_PGBOUNCER = (
     "Database(url, pgbouncer=True)."
 )
 
+CITUS = "citus"
+"""The `Dialect.variant` of a database whose tables are distributed by Citus."""
+
+
+class _CitusStatements(PostgreSQLStatements):
+    """Statements that Citus sends to one node.
+
+    It pulls an INSERT … SELECT of arrays to the coordinator, and cannot infer the type of a bind
+    in its ON CONFLICT. A subquery in a LIMIT is refused.
+    """
+
+    has_arrays: ClassVar[bool] = False
+    has_custom_plans: ClassVar[bool] = False
+
+    def hide_from_planner(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        return value
+
+
+class _CitusTextIndexes(PostgreSQLTextIndexes):
+    """Searches that name their namespace, and so are sent to the node that has it.
+
+    The word by which the index knows the namespace is a text like any other to Citus. It refuses
+    the subqueries in limits by which the rows that were stored last are found.
+    """
+
+    finds_last_stored: ClassVar[bool] = False
+
+    def unindexed_rows(self, index: str) -> Executable | None:
+        return None  # no setting of the coordinator's makes a node use an index
+
+    def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
+        return self._item_hits(columns, *self._routed(below))
+
+    def items_in_scope(self, below: bool) -> FromClause:
+        return self._items_in_scope(*self._routed(below))
+
+    def _routed(self, below: bool) -> list[ColumnElement[bool]]:
+        items = StoreItemRow.__table__
+        here = bindparam("k_namespace", type_=items.c.namespace.type)
+        return [] if below else [items.c.namespace == here]
+
+
+_CITUS_CAPABILITIES: Mapping[str, Any] = {
+    "distributed": True,
+    # Citus pulls a statement to the coordinator whose CTE writes, and lets no transaction of one
+    # statement span two nodes without a commit of two phases.
+    "single_statement_save": False,
+    "groups_saves": False,
+    # A node was lost while it committed its part.
+    "unknown_commits": frozenset({"XX000"}),
+    "statements": _CitusStatements(),
+    "text": _CitusTextIndexes(),
+}
+
+
+def is_distributed(connection: Connection, schema: str | None) -> bool:
+    """Return whether Citus has distributed the tables in *schema*; one query on other servers."""
+    if not connection.scalar(text("SELECT to_regclass('pg_catalog.pg_dist_partition')")):
+        return False
+    prefix = f"{quoted(schema)}." if schema else ""
+    query = text(
+        "SELECT count(*) FROM pg_catalog.pg_dist_partition "
+        "WHERE partmethod = 'h' AND logicalrelid = to_regclass(:p_table)"
+    )
+    return any(
+        connection.scalar(query, {"p_table": f"{prefix}{table}"}) for table in DISTRIBUTED_BY
+    )
+
+
+def distribute(dialect: PostgreSQL) -> None:
+    """Give *dialect* the capabilities and parts for tables that Citus has distributed."""
+    vars(dialect).update(_CITUS_CAPABILITIES)
+
+
 _decode_first_value = json.JSONDecoder().raw_decode
 
 
@@ -986,6 +1050,21 @@ class PostgreSQL(Dialect):
     vectors: Vectors = PostgreSQLVectors()
     maintenance: Maintenance = PostgreSQLMaintenance()
     tenant_wall: TenantWall | None = PostgreSQLTenantWall()
+    cluster: Cluster | None = citus.Citus()
+
+    @property
+    def variant(self) -> str:
+        return CITUS if self.distributed else self.name
+
+    def for_database(self) -> Dialect:
+        own = copy(self)
+        own.has_to_learn = True
+        return own
+
+    def learn(self, connection: Connection, schema: str | None) -> None:
+        if self.has_to_learn and is_distributed(connection, schema):
+            distribute(self)
+        self.has_to_learn = False
 
     def read_url(self, url: URL, driver: str) -> Target:
         driver = driver or (

@@ -47,6 +47,7 @@ from memalchemy.log.heads import (
     allot_locked,
     allot_positions,
     known_head_binds,
+    look,
     move_known_head,
     moved_values,
     new_head_values,
@@ -305,6 +306,11 @@ def append_checkpoint(
         variant = {"mode": mode, "condition": condition, "parent": parent, "retain": retain}
         rows = yield save_checkpoint(dialect, **variant), values
         return _position(Allotted._make(rows[0]), values["p_checksum"]) if rows else None
+    if dialect.distributed:
+        looked = yield from look(dialect, values, based=mode == "unchanged", parent=parent)
+        if looked is None:
+            return None
+        values = looked
     if mode == "create":
         head = yield from allot_positions(dialect, "checkpoint", values, condition)
     else:
@@ -642,7 +648,7 @@ def append_entries(
     rows: Sequence[Mapping[str, Any]],
     expected: int | Unset,
 ) -> Program[Allotted | None]:
-    """Append entries without keys, in one statement: only where `allot_and_insert_entries` is one.
+    """Append entries without a look at their keys: in one statement where there is such a one.
 
     Returns ``None``, and changes nothing, if the log has expired or is not at the version
     *expected*.
@@ -650,9 +656,34 @@ def append_entries(
     count = len(rows)
     placed = [dict(row) | {"p_back": count - at} for at, row in enumerate(rows)]
     given = dict(values) | {"p_expected": expected, "p_count": count}
+    if not (dialect.single_statement_save and dialect.groups_saves):
+        return (yield from _append_entries_apart(dialect, given, rows, expected))
     query = allot_and_insert_entries(dialect, condition=_condition(expected))
     answer = yield query, given | _arrays(placed, ("back", *_OWN_COLUMNS))
     return Allotted._make(answer[0]) if answer else None
+
+
+def _append_entries_apart(
+    dialect: Dialect,
+    values: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    expected: int | Unset,
+) -> Program[Allotted | None]:
+    """Do as `append_entries` in two statements: allot the positions, then insert the entries."""
+    condition = _condition(expected)
+    if condition == "version":
+        answer = yield (
+            allot(dialect, purpose="entries", condition=condition, based=False, parent=False),
+            values,
+        )
+        head = Allotted._make(answer[0]) if answer else None
+    else:
+        head = yield from allot_positions(dialect, "entries", values, condition)
+    if head is not None:
+        first_seq = head.next_seq - len(rows)
+        placed = [dict(row) | {"p_seq": first_seq + at} for at, row in enumerate(rows)]
+        yield from _insert_new_entries(dialect, values, placed)
+    return head
 
 
 def append_signed_entries(

@@ -18,9 +18,11 @@ from sqlalchemy import (
     Executable,
     FromClause,
     Select,
+    Uuid,
     and_,
     bindparam,
     case,
+    cast,
     delete,
     func,
     literal_column,
@@ -47,6 +49,7 @@ from memalchemy.log.tables import (
     is_not_in,
     live,
     of_log,
+    routed,
     same_log,
     write_key_range,
 )
@@ -84,12 +87,17 @@ class BatchResult(NamedTuple):
     """The position below which rows of the only log are left to look at."""
 
 
-def batches(found: Sequence[RemovableLog]) -> Iterator[list[RemovableLog]]:
-    """Split *found* into batches of one transaction each."""
+def batches(dialect: Dialect, found: Sequence[RemovableLog]) -> Iterator[list[RemovableLog]]:
+    """Split *found* into batches of one transaction each.
+
+    Where the logs are on several nodes a batch is one log: a transaction over several nodes commits
+    in two phases, and locks are waited for without a common order.
+    """
+    most = 1 if dialect.distributed else MAX_LOGS
     lot: list[RemovableLog] = []
     rows = 0
     for one in found:
-        if lot and (len(lot) == MAX_LOGS or rows + one.rows > MAX_ROWS):
+        if lot and (len(lot) == most or rows + one.rows > MAX_ROWS):
             yield lot
             lot, rows = [], 0
         lot.append(one)
@@ -107,14 +115,16 @@ def batch_binds(dialect: Dialect, logs: Sequence[Log]) -> dict[str, Any]:
 # --- Finding logs --------------------------------------------------------------------------------
 
 
-def is_stale() -> ColumnElement[bool]:
+def is_stale(dialect: Dialect) -> ColumnElement[bool]:
     """Return the condition that a log is to be removed for good.
 
     It is idle since ``p_cutoff``, or expired, or a tombstone older than ``p_tombstone_cutoff``. A
     log is not idle while its thread is saved in a namespace above it: a graph may call a subgraph
     that has a memory of its own once in a while.
     """
-    above = THREADS.alias("above")
+    above: Any = THREADS.alias("above")
+    if dialect.distributed:
+        above = _threads_in_use(dialect)
     start = func.substr(THREADS.c.namespace, 1, func.length(above.c.namespace))
     in_use: Select[Any] = select(literal_column("1")).where(
         *(above.c[name] == THREADS.c[name] for name in ("tenant", "thread_id")),
@@ -132,7 +142,27 @@ def is_stale() -> ColumnElement[bool]:
     )
 
 
-_WANTED = {"live": live, "stale": is_stale}
+def _threads_in_use(dialect: Dialect) -> CTE:
+    """Return the tenant's logs in use below the root, which are sent to every node.
+
+    Those of a thread are on several nodes, so no node can compare its logs with them by itself.
+    """
+    names = ("tenant", "thread_id", "namespace", "deleted_at", "updated_at")
+    in_use = select(*(THREADS.c[name] for name in names)).where(
+        THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type),
+        THREADS.c.namespace != literal_column("'/'"),
+        THREADS.c.deleted_at.is_(None),
+        THREADS.c.updated_at >= bindparam("p_cutoff"),
+    )
+    return dialect.statements.materialized(in_use, "above")
+
+
+def _is_wanted(dialect: Dialect, which: str) -> ColumnElement[bool]:
+    return live() if which == "live" else is_stale(dialect)
+
+
+WHICH = ("live", "stale")
+"""Logs to delete from: those that are live, and those to remove for good."""
 
 
 def _in_scope(scope: str, after: bool) -> list[ColumnElement[bool]]:
@@ -155,12 +185,11 @@ def _in_scope(scope: str, after: bool) -> list[ColumnElement[bool]]:
     return found
 
 
-@statement(which=tuple(_WANTED), scope=SCOPES)
+@statement(which=WHICH, scope=SCOPES)
 def count_logs(dialect: Dialect, which: str, scope: str) -> Executable:
     """Count the logs to go through."""
-    return (
-        select(func.count()).select_from(THREADS).where(*_in_scope(scope, False), _WANTED[which]())
-    )
+    wanted = _is_wanted(dialect, which)
+    return select(func.count()).select_from(THREADS).where(*_in_scope(scope, False), wanted)
 
 
 def _flags(*flags: ColumnElement[int] | str) -> list[Any]:
@@ -172,7 +201,7 @@ def _flags(*flags: ColumnElement[int] | str) -> list[Any]:
     ]
 
 
-def _positions(logs: FromClause, names: Select[Any]) -> Any:
+def _positions(dialect: Dialect, logs: FromClause, names: Select[Any]) -> Any:
     """Select each position of *logs*, with four flags for what is there.
 
     They are: a checkpoint, one to delete, a state, a state that another is built on. *names* has
@@ -182,11 +211,14 @@ def _positions(logs: FromClause, names: Select[Any]) -> Any:
     log = DELTAS.c.log_id
     state = DELTAS.c.kind.in_(constants(*STATES))
     here = DELTAS.join(logs, same_log(DELTAS, logs))
-    states = select(log, DELTAS.c.seq, *_flags("0", "0", "1", "0")).select_from(here).where(state)
+    one = routed(dialect, DELTAS)
+    states = (
+        select(log, DELTAS.c.seq, *_flags("0", "0", "1", "0")).select_from(here).where(state, *one)
+    )
     bases = (
         select(log, DELTAS.c.base_seq.label("seq"), *_flags("0", "0", "0", "1"))
         .select_from(here)
-        .where(DELTAS.c.base_seq.is_not(None))
+        .where(DELTAS.c.base_seq.is_not(None), *one)
     )
     each = names.union_all(states, bases).subquery("each_position")
     row = [each.c[name] for name in _ROW]
@@ -208,21 +240,34 @@ def _is_unneeded(position: Any) -> ColumnElement[bool]:
 def list_prunable(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of live logs, with the numbers of what they hold and what a prune deletes.
 
-    These are the checkpoints, those to delete, and the states that nothing needs.
+    These are the checkpoints, those to delete, and the states that nothing needs. Where the logs
+    are on several nodes, `count_prunable` has the numbers.
     """
-    page = (
+    logs = (
         select(*(THREADS.c[name] for name in ("log_id", *_ID)))
         .where(*_in_scope(scope, after), live(), THREADS.c.head_id.is_not(None))
         .order_by(*(THREADS.c[name] for name in _ID))
         .limit(bindparam("p_limit"))
-        .cte("page")
     )
+    return logs if dialect.distributed else _count_prunable(dialect, logs.cte("page"))
+
+
+@statement()
+def count_prunable(dialect: Dialect) -> Executable | None:
+    """Select one log as `list_prunable`, with its numbers, where that selects none."""
+    if not dialect.distributed:
+        return None
+    names = select(*(THREADS.c[name] for name in ("log_id", *_ID))).where(of_log(THREADS))
+    return _count_prunable(dialect, names.cte("page"))
+
+
+def _count_prunable(dialect: Dialect, page: CTE) -> Executable:
     one: ColumnElement[int] = literal_column("1")
     zero: ColumnElement[int] = literal_column("0")
     names, stay = rank_checkpoints(dialect, page)
     going = case((is_let_go(names, stay), one), else_=zero)
     flagged = select(*(names.c[name] for name in _ROW), *_flags("1", going, "0", "0"))
-    at = _positions(page, flagged)
+    at = _positions(dialect, page, flagged)
     needless = case((_is_unneeded(at), one), else_=zero)
     return (
         select(
@@ -249,7 +294,7 @@ def list_stale(dialect: Dialect, scope: str, after: bool) -> Executable:
     going = count(CHECKPOINTS) + count(DELTAS, DELTAS.c.kind.in_(constants("entry")))
     return (
         select(*(THREADS.c[name] for name in _ID), THREADS.c.next_seq, going.label("going"))
-        .where(*_in_scope(scope, after), is_stale())
+        .where(*_in_scope(scope, after), is_stale(dialect))
         .order_by(*(THREADS.c[name] for name in _ID))
         .limit(bindparam("p_limit"))
     )
@@ -291,6 +336,9 @@ def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
 
 
 def _listed_logs(dialect: Dialect) -> FromClause:
+    if dialect.distributed:
+        key = bindparam("k_log_id", type_=THREADS.c.log_id.type)
+        return select(cast(key, Uuid).label("log_id")).subquery("listed")
     return dialect.statements.rows_from_list("p_logs", ("log_id",))
 
 
@@ -346,6 +394,7 @@ def list_ranked(dialect: Dialect) -> Executable:
         .select_from(ranked)
         .join(CHECKPOINTS, is_here(CHECKPOINTS))
         .join(DELTAS, is_here(DELTAS))
+        .where(*routed(dialect, CHECKPOINTS, DELTAS))
         .order_by(ranked.c.log_id, ranked.c.seq.desc())
         .add_cte(ranked, stay, nest_here=True)
     )
@@ -356,7 +405,9 @@ def delete_pruned_checkpoints(dialect: Dialect, named: bool) -> Executable:
     """Delete the checkpoints of a batch that the rules do not keep; *named*: return their keys."""
     ranked, stay = rank_checkpoints(dialect, _listed_logs(dialect), in_window=True)
     rows = select(*(ranked.c[name] for name in _ROW)).where(is_let_go(ranked, stay))
-    gone = delete(CHECKPOINTS).where(_is_in(dialect, CHECKPOINTS, rows, ranked, stay))
+    gone = delete(CHECKPOINTS).where(
+        _is_in(dialect, CHECKPOINTS, rows, ranked, stay), *routed(dialect, CHECKPOINTS)
+    )
     return gone.returning(*(CHECKPOINTS.c[name] for name in CHECKPOINT_KEY)) if named else gone
 
 
@@ -369,7 +420,7 @@ def find_write(dialect: Dialect) -> Executable:
     return (
         select(DELTAS.c.seq)
         .select_from(DELTAS.join(logs, same_log(DELTAS, logs)))
-        .where(key >= low, key < high)
+        .where(key >= low, key < high, *routed(dialect, DELTAS))
         .limit(1)
     )
 
@@ -387,9 +438,9 @@ def delete_pruned_writes(dialect: Dialect) -> Executable:
     writes = (
         select(*(DELTAS.c[name] for name in _ROW))
         .select_from(DELTAS.join(named, of_it))
-        .where(DELTAS.c.kind.in_(constants("write")))
+        .where(DELTAS.c.kind.in_(constants("write")), *routed(dialect, DELTAS))
     )
-    return delete(DELTAS).where(_is_in(dialect, DELTAS, writes))
+    return delete(DELTAS).where(_is_in(dialect, DELTAS, writes), *routed(dialect, DELTAS))
 
 
 def _is_in(dialect: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnElement[bool]:
@@ -412,14 +463,14 @@ def delete_unneeded_states(dialect: Dialect) -> Executable:
     named = (
         select(*(CHECKPOINTS.c[name] for name in _ROW))
         .select_from(CHECKPOINTS.join(logs, same_log(CHECKPOINTS, logs)))
-        .where(is_in_window(CHECKPOINTS))
+        .where(is_in_window(CHECKPOINTS), *routed(dialect, CHECKPOINTS))
     )
     low, high = (bindparam(name, type_=DELTAS.c.seq.type) for name in ("p_low", "p_high"))
     base = DELTAS.c.base_seq
     built_on = (
         select(DELTAS.c.log_id, base.label("seq"))
         .select_from(DELTAS.join(logs, same_log(DELTAS, logs)))
-        .where(DELTAS.c.seq >= high, base >= low, base < high)
+        .where(DELTAS.c.seq >= high, base >= low, base < high, *routed(dialect, DELTAS))
     )
     start = select(named.union_all(built_on).subquery("roots")).cte(
         "needed", recursive=True, nesting=True
@@ -428,7 +479,7 @@ def delete_unneeded_states(dialect: Dialect) -> Executable:
         select(DELTAS.c.log_id, base)
         .select_from(start)
         .join(DELTAS, and_(same_log(DELTAS, start), DELTAS.c.seq == start.c.seq))
-        .where(base >= low)
+        .where(base >= low, *routed(dialect, DELTAS))
     )
     needed = dialect.statements.recursive_union(start, rest, _ROW)
     return delete(DELTAS).where(
@@ -520,7 +571,7 @@ def _delete_pruned(dialect: Dialect, values: dict[str, Any]) -> Program[int]:
         for row in gone
     ]
     for listed in dialect.statements.list_batches("p_keys", of_gone):
-        yield delete_pruned_writes(dialect), listed
+        yield delete_pruned_writes(dialect), values | listed
     return len(gone)
 
 

@@ -56,11 +56,11 @@ def copy_rows(dialect: Dialect, table: str) -> Executable:
     """
     source = _TABLES.get(table, DELTAS)
     if table == "writes":
-        return _copy_selected(source, {}, [_is_kept_write()])
+        return _copy_selected(dialect, source, {}, [_is_kept_write()])
     where = [source.c.seq <= bindparam("p_until", type_=source.c.seq.type)]
     if table == "others":
         where.append(DELTAS.c.kind.not_in(constants("write")))
-    return _copy_selected(source, {}, where)
+    return _copy_selected(dialect, source, {}, where)
 
 
 def _is_kept_write() -> ColumnElement[bool]:
@@ -85,6 +85,7 @@ def copy_head(dialect: Dialect) -> Executable:
     until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
     highest = select(func.coalesce(func.max(CHECKPOINTS.c.ordinal), literal_column("0")))
     return _copy_selected(
+        dialect,
         THREADS,
         {
             "next_seq": bindparam("p_next_seq", type_=THREADS.c.next_seq.type),
@@ -140,7 +141,9 @@ def find_content(dialect: Dialect) -> Executable:
     return select(DELTAS.c.seq).where(of_log(DELTAS), or_(~is_state, named.exists())).limit(1)
 
 
-def _copy_selected(table: Table, changed: dict[str, Any], where: list[Any]) -> Executable:
+def _copy_selected(
+    dialect: Dialect, table: Table, changed: dict[str, Any], where: list[Any]
+) -> Executable:
     """Insert the rows of *table* that *where* picks once more, with the columns *changed*."""
     columns = {c.name: changed.get(c.name, c) for c in table.columns}
     columns["log_id"] = bindparam("p_log_id", type_=table.c.log_id.type)
@@ -149,6 +152,16 @@ def _copy_selected(table: Table, changed: dict[str, Any], where: list[Any]) -> E
     selected = select(*(value.label(name) for name, value in columns.items())).where(
         and_(of_log(table), *where)
     )
+    if dialect.distributed and table is THREADS:
+        # Citus wraps the error of a taken key in one of its own, and this returns no row instead.
+        return dialect.statements.upsert(
+            THREADS,
+            columns,
+            ["log_id"],
+            {"epoch": THREADS.c.epoch},
+            source=selected,
+            where=literal_column("false"),
+        ).returning(THREADS.c.log_id)
     return insert(table).from_select(list(columns), selected)
 
 
@@ -211,7 +224,9 @@ def copy_log(
         "p_active_at": truncate_to_second(now),
     }
     try:
-        yield copy_head(dialect), values
+        copied = yield copy_head(dialect), values
+        if dialect.distributed and not copied:
+            raise _target_in_use(target)
         yield copy_rows(dialect, table="checkpoints"), values
         for table in ("deltas",) if whole else ("others", "writes"):
             yield copy_rows(dialect, table=table), values

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import CTE, ColumnElement, Executable, Select, and_, bindparam, select
 
 from memalchemy.dialects import Dialect
-from memalchemy.log.tables import CHECKPOINTS, Log, of_log, same_log
+from memalchemy.log.tables import CHECKPOINTS, Log, of_log, routed, same_log
 from memalchemy.statements import Program, statement
 
 CHECKPOINT_KEY = ("log_id", "checkpoint_id")
@@ -31,7 +31,7 @@ def required_checkpoints(dialect: Dialect, first: Select[Any], *within: ColumnEl
         select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.rests_on)
         .select_from(start)
         .join(CHECKPOINTS, here)
-        .where(CHECKPOINTS.c.rests_on.is_not(None), *within)
+        .where(CHECKPOINTS.c.rests_on.is_not(None), *within, *routed(dialect, CHECKPOINTS))
     )
     return dialect.statements.recursive_union(start, rest, CHECKPOINT_KEY)
 

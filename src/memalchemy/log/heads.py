@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     ColumnElement,
     Executable,
+    Integer,
+    Table,
     and_,
     bindparam,
     case,
@@ -93,8 +95,16 @@ def lock_log(dialect: Dialect) -> Executable:
 
 
 @statement()
-def lock_thread(dialect: Dialect) -> Executable:
+def find_heads_of_thread(dialect: Dialect) -> Executable | None:
+    """Select the heads of all logs of a thread, where `lock_thread` is not a statement."""
+    return select(*_HEAD).where(of_thread()) if dialect.distributed else None
+
+
+@statement()
+def lock_thread(dialect: Dialect) -> Executable | None:
     """Lock all logs of a thread."""
+    if dialect.distributed:
+        return None
     return dialect.statements.lock(THREADS, of_thread(), _HEAD)
 
 
@@ -242,43 +252,60 @@ def _conditions_on_head(purpose: str, condition: str) -> list[ColumnElement[bool
     return []
 
 
-def has_base() -> ColumnElement[bool]:
+def _is_here(table: Table, routed: bool) -> ColumnElement[bool]:
+    """Return the condition that a row is of the log of ``threads``.
+
+    Citus sends a statement to one node if each of its tables is compared with the value: *routed*.
+    """
+    return of_log(table) if routed else same_log(table, THREADS)
+
+
+def has_base(routed: bool = False) -> ColumnElement[bool]:
     """Return the condition that the base of a new state exists and is the one that was read.
 
     Binds ``p_base_seq`` and ``p_base_checksum``. The epoch alone does not tell: it stays the same
     where a standby that lagged has taken over, or an older copy was restored.
     """
     base = and_(
-        same_log(DELTAS, THREADS),
+        _is_here(DELTAS, routed),
         DELTAS.c.seq == bindparam("p_base_seq", type_=DELTAS.c.base_seq.type),
         DELTAS.c.checksum == bindparam("p_base_checksum", type_=DELTAS.c.checksum.type),
     )
     return select(literal_column("1")).where(base).exists()
 
 
-def has_parent() -> ColumnElement[bool]:
+def has_parent(routed: bool = False) -> ColumnElement[bool]:
     """Return the condition that the checkpoint ``p_parent_id`` exists."""
     named = CHECKPOINTS.c.checkpoint_id == bindparam("p_parent_id")
-    return select(literal_column("1")).where(same_log(CHECKPOINTS, THREADS), named).exists()
+    return select(literal_column("1")).where(_is_here(CHECKPOINTS, routed), named).exists()
 
 
 def update_head(
-    purpose: str, condition: str = "any", *, based: bool = False, parent: bool = False
+    purpose: str,
+    condition: str = "any",
+    *,
+    based: bool = False,
+    parent: bool = False,
+    looked: bool = False,
 ) -> Any:
     """Return the UPDATE that allots positions of a live log that is as the *condition* says.
 
     Args:
         based: also require the epoch ``p_epoch`` and `has_base`.
         parent: also require `has_parent`.
+        looked: `look_at_log` has found the base and the parent, and counted the new checkpoint:
+            what removes a base since then has moved the epoch.
 
     The statement returns `ALLOTTED_COLUMNS`, or no row.
     """
     conditions = [of_log(THREADS), live(), *_conditions_on_head(purpose, condition)]
     if based:
-        conditions += [THREADS.c.epoch == bindparam("p_epoch"), has_base()]
-    if parent:
+        conditions.append(THREADS.c.epoch == bindparam("p_epoch"))
+    if based and not looked:
+        conditions.append(has_base())
+    if parent and not looked:
         conditions.append(has_parent())
-    values = moved_values(purpose, _head_binds(), count_if_new())
+    values = moved_values(purpose, _head_binds(), _counted() if looked else count_if_new())
     return update(THREADS).where(*conditions).values(values).returning(*ALLOTTED_COLUMNS)
 
 
@@ -290,7 +317,8 @@ def upsert_head(dialect: Dialect, purpose: str, condition: str = "any") -> Any:
     """
     # The look at the id is in the values, not in the SET: SQLAlchemy leaves the schema out of a
     # subquery there.
-    values = name_binds() | new_head_values(purpose, _head_binds(), count_if_new())
+    counted = _counted() if dialect.distributed else count_if_new()
+    values = name_binds() | new_head_values(purpose, _head_binds(), counted)
     again = revived_values(
         purpose, _head_binds(), dialect.statements.excluded(THREADS, "last_ordinal")
     )
@@ -301,14 +329,62 @@ def upsert_head(dialect: Dialect, purpose: str, condition: str = "any") -> Any:
     )
 
 
-@statement(purpose=("checkpoint",), condition=CONDITIONS, based=(True, False), parent=(True, False))
+@statement(
+    purpose=("checkpoint", "entries"),
+    condition=CONDITIONS,
+    based=(True, False),
+    parent=(True, False),
+)
 def allot(
     dialect: Dialect, purpose: str, condition: str, based: bool, parent: bool
 ) -> Executable | None:
     """Allot positions of a log that exists."""
-    if condition in ("version", "alive"):
+    if purpose == "entries":
+        exists = dialect.distributed and condition == "version" and not (based or parent)
+    else:
+        exists = condition not in ("version", "alive")
+    if not exists:
         return None
-    return update_head(purpose, condition, based=based, parent=parent)  # type: ignore[no-any-return]
+    return update_head(  # type: ignore[no-any-return]
+        purpose, condition, based=based, parent=parent, looked=dialect.distributed
+    )
+
+
+def _counted() -> ColumnElement[int]:
+    """Return the number of new checkpoints that `look_at_log` has counted."""
+    return bindparam("p_new", type_=THREADS.c.last_ordinal.type)
+
+
+@statement(based=(True, False), parent=(True, False))
+def look_at_log(dialect: Dialect, based: bool, parent: bool) -> Executable | None:
+    """Look into a log before positions are allotted in it, where that is a statement of its own.
+
+    The row has ``new`` as `count_if_new`; ``base`` and ``parent`` are 1 if they are there.
+    """
+    if not dialect.distributed:
+        return None
+    one, zero = literal_column("1", Integer), literal_column("0", Integer)
+    columns = [count_if_new().label("new")]
+    if based:
+        columns.append(case((has_base(routed=True), one), else_=zero).label("base"))
+    if parent:
+        columns.append(case((has_parent(routed=True), one), else_=zero).label("parent"))
+    return select(*columns).select_from(THREADS).where(of_log(THREADS))
+
+
+def look(
+    dialect: Dialect, values: Mapping[str, Any], *, based: bool, parent: bool
+) -> Program[dict[str, Any] | None]:
+    """Return *values* with what `look_at_log` counts; ``None`` if the base or parent is missing.
+
+    Citus sends the UPDATE of a head, which every save waits for, by a shorter way if it looks at no
+    other table.
+    """
+    rows = yield look_at_log(dialect, based=based, parent=parent), values
+    found = rows[0] if rows else None
+    if (based and not (found and found.base)) or (parent and not (found and found.parent)):
+        return None
+    return dict(values) | {"p_new": found.new if found else 1}
 
 
 # --- A signed head that is known -----------------------------------------------------------------
@@ -319,11 +395,12 @@ _COMPARED = tuple(
 """The columns of a live head by which it is compared with a known one: all that are signed."""
 
 
-def move_known_head(purpose: str, *, based: bool = False) -> Any:
+def move_known_head(purpose: str, *, based: bool = False, routed: bool = False) -> Any:
     """Return the UPDATE that allots positions for a checkpoint or entries, and signs the head.
 
     It returns no row unless the live head is, in all columns that are signed, the one that
-    `known_head_binds` binds, and the checkpoint is new. *based* is that of `update_head`.
+    `known_head_binds` binds, and the checkpoint is new. *based* is that of `update_head`; *routed*
+    is for a database that is distributed.
     """
     binds = ((column, bindparam(f"h_{column.key}", type_=column.type)) for column in _COMPARED)
     conditions = [
@@ -334,7 +411,7 @@ def move_known_head(purpose: str, *, based: bool = False) -> Any:
     if purpose == "checkpoint":
         conditions.append(~_has_checkpoint())
     if based:
-        conditions += [THREADS.c.epoch == bindparam("p_epoch"), has_base()]
+        conditions += [THREADS.c.epoch == bindparam("p_epoch"), has_base(routed)]
     values = moved_values(purpose, _head_binds(), literal_column("1"))
     values["signature"] = bindparam("p_head_signature", type_=THREADS.c.signature.type)
     return update(THREADS).where(*conditions).values(values).returning(*ALLOTTED_COLUMNS)
@@ -379,7 +456,9 @@ def allot_in_known_head(dialect: Dialect, purpose: str, based: bool) -> Executab
     """Allot positions in a signed log whose head is known, and sign the head."""
     if dialect.single_statement_save or not dialect.upserts or (based and purpose == "entries"):
         return None
-    return move_known_head(purpose, based=based)  # type: ignore[no-any-return]
+    return move_known_head(  # type: ignore[no-any-return]
+        purpose, based=based, routed=dialect.distributed
+    )
 
 
 @statement()

@@ -9,7 +9,7 @@ from sqlalchemy import literal_column as constant
 
 from memalchemy.dialects import Dialect
 from memalchemy.log.dependencies import CHECKPOINT_KEY, required_checkpoints
-from memalchemy.log.tables import CHECKPOINTS, is_in_window, is_not_in, of_log, same_log
+from memalchemy.log.tables import CHECKPOINTS, is_in_window, is_not_in, of_log, routed, same_log
 
 
 def beyond_retention(dialect: Dialect) -> ColumnElement[bool]:
@@ -77,7 +77,7 @@ def rank_checkpoints(
     newest = CHECKPOINTS.alias("newest")
     first_kept = (
         select(newest.c.seq)
-        .where(same_log(newest, logs))
+        .where(same_log(newest, logs), *routed(dialect, newest))
         .order_by(newest.c.seq.desc())
         .limit(1)
         .offset(bindparam("p_keep"))
@@ -93,6 +93,7 @@ def rank_checkpoints(
     ranked = (
         select(*names, goes.label("goes"))
         .select_from(CHECKPOINTS.join(kept, same_log(CHECKPOINTS, kept)))
+        .where(*routed(dialect, CHECKPOINTS))
         .add_cte(kept, nest_here=True)
     )
     if in_window:
@@ -108,7 +109,7 @@ def rank_checkpoints(
     from_outside = (
         select(*(rows.c[name] for name in CHECKPOINT_KEY))
         .select_from(rows.join(resting, on_it))
-        .where(~is_in_window(resting))
+        .where(~is_in_window(resting), *routed(dialect, resting))
     )
     both = rested.union_all(from_outside).subquery("rested_on")
     return rows, required_checkpoints(dialect, select(both), is_in_window(CHECKPOINTS))

@@ -22,6 +22,7 @@ from sqlalchemy import (
     tuple_,
 )
 
+from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id, log_key
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
 
@@ -86,6 +87,15 @@ def _bound(table: Table, name: str) -> BindParameter[Any]:
 def of_log(table: Any) -> ColumnElement[bool]:
     """Return the condition on the rows of one log; binds ``k_log_id``."""
     return table.c.log_id == bindparam("k_log_id", type_=THREADS.c.log_id.type)  # type: ignore[no-any-return]
+
+
+def routed(dialect: Dialect, *tables: Any) -> list[ColumnElement[bool]]:
+    """Return `of_log` of each of *tables* if the database is distributed, and otherwise nothing.
+
+    For statements on one log whose tables are joined to one that is compared with its key: Citus
+    sends a statement to one node if every table, in each subquery, is compared with the key.
+    """
+    return [of_log(table) for table in tables] if dialect.distributed else []
 
 
 def of_thread() -> ColumnElement[bool]:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -50,6 +51,7 @@ from memalchemy.log.tables import THREADS
 from memalchemy.maintenance.local_items import is_not_local
 from memalchemy.search.scope import ITEMS, is_listed
 from memalchemy.statements import Program, after_key, column_bind, statement
+from memalchemy.store.write import lock_listed
 
 NOTICED_AFTER = KNOWN_SECONDS + 1
 """Seconds after which every process has noticed that a key was registered."""
@@ -315,7 +317,13 @@ class _Run:
         listed = [(namespace, encode_id(key)) for namespace, key in names]
         for keys in d.statements.list_batches("p_keys", listed):
             binds = {"k_tenant": tenant} | keys
-            items = yield read_items_to_sign(d, locks=not self._dry_run), binds
+            locks = not self._dry_run
+            if locks and d.distributed:  # the items may be on several nodes
+                # As of a time before all: those that have expired are signed, too.
+                before = {"k_tenant": tenant, "p_now": datetime.fromtimestamp(0, UTC)}
+                yield from lock_listed(d, names, before)
+                locks = False
+            items = yield read_items_to_sign(d, locks=locks), binds
             versions = {(row.namespace, row.key): row.version for row in items}
             vectors = yield read_signed_vectors(d), binds
             new_items = [one for row in items if (one := self._signed_item(row))]
@@ -393,8 +401,10 @@ def list_items_to_sign(dialect: Dialect, after: bool) -> Executable:
 
 
 @statement(locks=(True, False))
-def read_items_to_sign(dialect: Dialect, locks: bool) -> Executable:
+def read_items_to_sign(dialect: Dialect, locks: bool) -> Executable | None:
     """Select what is signed of the items that ``p_keys`` lists, and their signatures."""
+    if locks and dialect.distributed:
+        return None
     columns = [ITEMS.c[name] for name in ("namespace", "key", *ITEM, *ITEM_WORDS, "signature")]
     where = and_(_of_tenant(), is_listed(dialect, ITEMS))
     return (

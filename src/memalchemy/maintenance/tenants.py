@@ -36,7 +36,8 @@ async def enforce(
             this is for the whole database, and `release` does not undo it.
 
     Raises:
-        CapabilityMissing: the database has no row-level security.
+        CapabilityMissing: the database has no row-level security, or Citus has distributed its
+            tables.
         SchemaOutdated: it has no tables, or not those of this release.
         AuthenticationFailed: the role does not own the tables.
         ReadOnly: *db* was opened read-only.
@@ -45,6 +46,7 @@ async def enforce(
 
     def job(connection: Connection) -> None:
         _begin(connection, db)
+        _refuse_cluster(connection, db)
         statements = wall.enforce(db.schema, migrate.TABLES, admins)
         state = read_state(connection, db.dialect, db.schema)
         if leakproof and state.is_superuser and state.leaky:
@@ -113,6 +115,17 @@ def _begin(connection: Connection, db: Database) -> None:
     """Lock out migrations, and check the schema, but not the wall that is built or taken down."""
     db.dialect.maintenance.lock_migrations(connection, db.schema)
     migrate.check(connection, schema=db.schema, tables=True)
+
+
+def _refuse_cluster(connection: Connection, db: Database) -> None:
+    cluster = db.dialect.cluster
+    spread = None if cluster is None else cluster.read(connection, db.schema)
+    if spread is not None and spread.is_begun:
+        raise CapabilityMissing(
+            f"the tables are distributed over the nodes of {spread.software}, which refuses the "
+            "policies of this wall; nothing was changed. Every statement of memalchemy names the "
+            "tenant there, too. Give tenants that need a wall roles of their own"
+        )
 
 
 def _execute(connection: Connection, statements: Sequence[str]) -> None:

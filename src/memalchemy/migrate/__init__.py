@@ -5,9 +5,9 @@ holds, with a version table of memalchemy's own. Reading what is there (`current
 writes. The chain runs without Alembic's ``env.py``, so it can also run inside a host's.
 """
 
+from memalchemy.dialects import VERSION_TABLE
 from memalchemy.migrate.chain import (
     TABLES,
-    VERSION_TABLE,
     check,
     current,
     downgrade,

@@ -19,7 +19,7 @@ from sqlalchemy.schema import CreateSchema
 from memalchemy import _fork_safe_locks
 from memalchemy._version import __version__
 from memalchemy.column_types import Json
-from memalchemy.dialects import DIALECTS, Dialect, Maintenance, dialect_of
+from memalchemy.dialects import DIALECTS, VERSION_TABLE, Dialect, Maintenance, dialect_of
 from memalchemy.errors import MemalchemyError, SchemaIncomplete, SchemaOutdated, SchemaTooNew
 from memalchemy.events import statements_are_observed
 from memalchemy.schema import Base
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from alembic.runtime.migration import MigrationContext, MigrationInfo, RevisionStep
     from alembic.script import ScriptDirectory
 
-VERSION_TABLE = "memalchemy_version"
 TABLES = tuple(table.name for table in Base.metadata.sorted_tables)
 HOUSE_TENANT, HOUSE_NAMESPACE = "~", "/~memalchemy/"
 """The library's own bookkeeping; ``~`` is always escaped in a user's namespace."""

@@ -14,10 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from memalchemy import column_types
-from memalchemy.dialects import DIALECTS, dialect_of
+from memalchemy.dialects import DIALECTS, VERSION_TABLE, dialect_of
 from memalchemy.migrate.chain import (
     TABLES,
-    VERSION_TABLE,
     Steps,
     command_of,
     context_options,

@@ -35,6 +35,7 @@ from memalchemy.search.scope import (
     in_scope,
     is_listed,
     live_item,
+    routed_items,
     same_item,
 )
 from memalchemy.statements import NAMELESS, IntegerRange, Program, statement
@@ -228,7 +229,7 @@ def rank_all(
     scope = and_(in_scope(EMBEDDINGS, below), of_kind())
     if among:
         scope = and_(scope, is_listed(dialect, EMBEDDINGS))
-    return _rank(dialect, metric, scope, _integer("p_limit"), signed)
+    return _rank(dialect, metric, below, scope, _integer("p_limit"), signed)
 
 
 @statement(metric=METRICS, below=(False, True), signed=(False, True))
@@ -245,7 +246,7 @@ def rank_few(dialect: Dialect, metric: str, below: bool, signed: bool) -> Execut
     dimensions = EMBEDDINGS.c.dimensions == _bound("p_dimensions", EMBEDDINGS.c.dimensions)
     condition = and_(scope, _equals("p_model", EMBEDDINGS.c.model), dimensions)
     limit = dialect.statements.hide_from_planner(_integer("p_limit"))
-    return _rank(dialect, metric, _unforeseen(dialect, condition), limit, signed)
+    return _rank(dialect, metric, below, _unforeseen(dialect, condition), limit, signed)
 
 
 def _equals(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -260,6 +261,7 @@ def _equals(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
 def _rank(
     dialect: Dialect,
     metric: str,
+    below: bool,
     scope: ColumnElement[bool],
     limit: ColumnElement[int],
     signed: bool,
@@ -267,7 +269,7 @@ def _rank(
     distance = dialect.vectors.distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
     part = [EMBEDDINGS.c[name] for name in PART]
     query = select(*part, distance, *(_signed_vector() if signed else ())).where(scope)
-    return _with_items(dialect, query.order_by(distance, *part).limit(limit))
+    return _with_items(dialect, query.order_by(distance, *part).limit(limit), below)
 
 
 def _unforeseen(dialect: Dialect, condition: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -305,7 +307,7 @@ def rank_by_index(
         # The index is partial, so its condition must be in the text and not in a bind.
         .where(EMBEDDINGS.c.dimensions == literal_column(str(int(dimensions)), Integer))
     )
-    return _with_items(dialect, query.order_by(rough).limit(_integer("p_limit")))
+    return _with_items(dialect, query.order_by(rough).limit(_integer("p_limit")), below)
 
 
 @statement()
@@ -326,7 +328,7 @@ def current_vector_settings(dialect: Dialect) -> Executable | None:
     return dialect.vectors.current_settings()
 
 
-def _with_items(dialect: Dialect, query: Select[Any]) -> Executable:
+def _with_items(dialect: Dialect, query: Select[Any], below: bool) -> Executable:
     # Joined to the nearest rows only: joined before, all items of the scope would be looked up.
     near = dialect.statements.materialized(query, "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
@@ -341,6 +343,7 @@ def _with_items(dialect: Dialect, query: Select[Any]) -> Executable:
                 ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant),
                 ITEMS.c.namespace == near.c.namespace,
                 ITEMS.c.key == near.c.key,
+                *routed_items(dialect, below, ITEMS),
             ),
         )
     )

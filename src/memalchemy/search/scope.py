@@ -53,6 +53,15 @@ def in_scope(table: Any, below: bool) -> ColumnElement[bool]:
     )
 
 
+def routed_items(dialect: Dialect, below: bool, *tables: Any) -> list[ColumnElement[bool]]:
+    """Return that rows of *tables* are in the one namespace that is searched, if the database is
+    distributed: see `memalchemy.log.tables.routed`. Otherwise, and with *below*, nothing.
+    """
+    if below or not dialect.distributed:
+        return []
+    return [table.c.namespace == _path("k_namespace") for table in tables]
+
+
 def not_internal(table: Any) -> ColumnElement[bool]:
     """Return the condition that leaves out memalchemy's own namespaces, also under the root."""
     own = and_(

@@ -49,7 +49,7 @@ from memalchemy.codec.signed_rows import ITEM_WORDS
 from memalchemy.dialects import Dialect, namespace_binds
 from memalchemy.log.entries import is_entry
 from memalchemy.log.tables import CHECKPOINT_ROW, CHECKPOINTS, DELTAS, THREADS, live, same_log
-from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, stored
+from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, routed_items, stored
 from memalchemy.statements import Answer, Program, statement
 
 CANDIDATES = 500
@@ -113,7 +113,7 @@ def search_items(
             *(_if_few(few, rows.c[name]) for name in whole if name not in _ITEM),
         ).select_from(best)
         if not is_carried:
-            query = query.join(ITEMS, _is_item(dialect, best))
+            query = query.join(ITEMS, _is_item(dialect, best, below))
         query = query.join(few, few.c.number > _integer(0))
     return query.order_by(*_item_order(best, best))
 
@@ -129,7 +129,7 @@ def _best_items(dialect: Dialect, found: CTE, below: bool) -> Select[Any]:
         query = (
             select(*columns, found.c.bits, found.c.row_at)
             .select_from(found)
-            .join(ITEMS, _is_item(dialect, found))
+            .join(ITEMS, _is_item(dialect, found, below))
         )
     return (
         query.where(live_item(of), *([not_internal(of)] if below else []))
@@ -139,12 +139,13 @@ def _best_items(dialect: Dialect, found: CTE, below: bool) -> Select[Any]:
     )
 
 
-def _is_item(dialect: Dialect, row: CTE) -> ColumnElement[bool]:
+def _is_item(dialect: Dialect, row: CTE, below: bool) -> ColumnElement[bool]:
     position = dialect.statements.rowid(ITEMS)
     if position is not None and "row_at" in row.c:
         return position == row.c.row_at
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return and_(tenant, *(ITEMS.c[name] == row.c[name] for name in _ITEM))
+    same = (ITEMS.c[name] == row.c[name] for name in _ITEM)
+    return and_(tenant, *same, *routed_items(dialect, below, ITEMS))
 
 
 def _item_order(found: Any, of: Any) -> list[ColumnElement[Any]]:
@@ -182,6 +183,7 @@ def newest_narrowed(dialect: Dialect, below: bool, words: bool) -> Executable:
     are_few = few.c.number <= bindparam("p_most", type_=Integer)
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     same = and_(tenant, *(ITEMS.c[name] == page.c[name] for name in _ITEM), live_item())
+    same = and_(same, *routed_items(dialect, below, ITEMS))
     return (
         select(few.c.number, *stored(words=words))
         .select_from(few.outerjoin(page, are_few).outerjoin(ITEMS, same))

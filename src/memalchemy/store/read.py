@@ -194,8 +194,11 @@ def count_items(dialect: Dialect, below: bool) -> Executable:
 def list_paths(dialect: Dialect) -> Executable:
     """Select the next namespaces from ``p_low`` to before ``p_high`` that hold an item.
 
-    One look into the key's index for each, however many items they hold.
+    One look into the key's index for each, however many items they hold. Where the namespaces are
+    on several nodes, all items of the range are looked at.
     """
+    if dialect.distributed:
+        return _list_paths_of_all_nodes()
     later = ITEMS.alias("later")
 
     def least(above: ColumnElement[Any], *more: ColumnElement[bool]) -> ColumnElement[Any]:
@@ -218,6 +221,15 @@ def list_paths(dialect: Dialect) -> Executable:
     following = least(later.c.namespace > paths.c.place)
     paths = paths.union_all(select(following).where(paths.c.place.is_not(None)))
     return _limited(select(paths.c.place).where(paths.c.place.is_not(None)))
+
+
+def _list_paths_of_all_nodes() -> Executable:
+    path = ITEMS.c.namespace
+    internal = and_(path >= _bind("internal", path), path < _bind("internal_end", path))
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    here = and_(path >= _bind("low", path), path < _bind("high", path))
+    paths = select(path.label("place")).where(tenant, here, not_(internal), live_item())
+    return _limited(paths.distinct().order_by(path))
 
 
 @statement()

@@ -689,10 +689,7 @@ class Store:
         binds = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC)}
 
         def program() -> Program[int]:
-            held = 0
-            for listed in key_lists(d, sorted(wanted)):
-                held += len((yield write.lock_items(d), binds | listed))
-            return held
+            return len((yield from write.lock_listed(d, wanted, binds)))
 
         with operation("store.get", tenant=self.db.tenant) as event:
             return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -214,17 +215,40 @@ def lock_item(dialect: Dialect) -> Executable:
 
 
 @statement()
-def lock_items(dialect: Dialect) -> Executable:
+def lock_items(dialect: Dialect) -> Executable | None:
     """Lock the live items that ``p_keys`` lists, of one tenant, in one order for everybody.
 
     Returns ``namespace, key, version, created_at``.
     """
+    if dialect.distributed:
+        return None
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     here = and_(tenant, is_listed(dialect, ITEMS), live_item())
     columns = [ITEMS.c.namespace, ITEMS.c.key]
     returned = [*columns, ITEMS.c.version, ITEMS.c.created_at]
     locking = dialect.statements.lock(ITEMS, here, returned)
     return locking.order_by(*columns) if isinstance(locking, Select) else locking
+
+
+def lock_listed(
+    dialect: Dialect, places: Iterable[Place], binds: Row
+) -> Program[dict[Place, tuple[int, datetime]]]:
+    """Lock the live items at *places*, in their order; return their versions and creations.
+
+    *binds* have the tenant and the time.
+    """
+    ordered, found = sorted(places), dict[Place, tuple[int, datetime]]()
+    if dialect.distributed:  # the items may be on several nodes
+        for place in ordered:
+            one = {"k_namespace": place[0], "k_key": place[1]}
+            rows = yield lock_item(dialect), {**binds, **one}
+            if rows:
+                found[place] = int(rows[0].version), rows[0].created_at
+        return found
+    for listed in key_lists(dialect, ordered):
+        for row in (yield lock_items(dialect), {**binds, **listed}):
+            found[row.namespace, row.key] = int(row.version), row.created_at
+    return found
 
 
 @statement()
@@ -401,8 +425,11 @@ def put(
 def put_at_once(dialect: Dialect, row: Row, expected: Expected) -> Program[int | None]:
     """Do as `put`, without vectors and in one statement.
 
-    ``None`` may also mean that somebody else has just written the item: then `put` can tell.
+    ``None`` may also mean that somebody else has just written the item, or that the server was
+    found to be one without such a statement: then `put` can tell.
     """
+    if not dialect.single_statement_save:
+        return None
     which, binds = expectation(expected)
     rows = yield put_item_without_vectors(dialect, expected=which), dict(row) | binds
     return rows[0].version if rows else None
@@ -552,19 +579,16 @@ def _put_arrays_at_versions(
     written: dict[Place, int] = {}
     left = list(items)
     for _ in range(MAX_TRIES):
-        there: dict[Place, Any] = {}
-        for listed in key_lists(dialect, map(place_of, left)):
-            for row in (yield lock_items(dialect), dict(left[0]) | listed):
-                there[row.namespace, row.key] = row
+        there = yield from lock_listed(dialect, map(place_of, left), left[0])
         known = [row for row in left if place_of(row) in there] if expected == "any" else []
         left = [row for row in left if place_of(row) not in there]
         for rows, condition in (known, "any"), (left, "none"):
             if rows:
                 binds = batch_binds(dialect, rows)
                 before = [there.get(place_of(row)) for row in rows]
-                binds["i_version"] = [1 if one is None else int(one.version) + 1 for one in before]
+                binds["i_version"] = [1 if one is None else one[0] + 1 for one in before]
                 binds["i_created_at"] = [
-                    row["p_updated_at"] if one is None else one.created_at
+                    row["p_updated_at"] if one is None else one[1]
                     for row, one in zip(rows, before, strict=True)
                 ]
                 answer: Sequence[Any] = yield put_items(dialect, expected=condition), binds

@@ -61,7 +61,7 @@ from memalchemy.database.executors.batching import BatchedRow
 from memalchemy.database.intent import Intent
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.tenant_wall import TenantWall
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import Dialect, Distribution
 from memalchemy.errors import AuthenticationFailed as AuthenticationFailed
 from memalchemy.errors import CapabilityMissing as CapabilityMissing
 from memalchemy.errors import Conflict as Conflict
@@ -362,6 +362,13 @@ class Database:
     @property
     def dialect(self) -> Dialect:
         """The dialect, for its capabilities."""
+
+    def distribution(self) -> Distribution | None:
+        """Read how the tables are spread over the nodes of a cluster. Reads only.
+
+        ``None`` if the database is on no cluster. `memalchemy.maintenance.distribution` spreads
+        them.
+        """
 
     @property
     def file_bytes(self) -> int | None:

@@ -36,8 +36,8 @@ from memalchemy.database import (
     READ,
     WRITE,
     WRITE_ROWS,
-    WRITE_SIGNED_STATEMENT,
-    WRITE_STATEMENT,
+    WRITE_SAVE,
+    WRITE_SIGNED_SAVE,
     Database,
     Decode,
     HostConnection,
@@ -758,12 +758,12 @@ class ThreadLog:
             again = keyed and connection is None
             # With a key that is there the statement fails, and with it a transaction of the host.
             may_fail = connection is None or not any(checked)
-            single = d.single_statement_save and not self.db.binds_places
-            if single and after is None and rows and may_fail:
+            at_once = d.single_statement_save or d.distributed
+            if at_once and not self.db.binds_places and after is None and rows and may_fail:
                 try:
                     allotted = await self.db.run(
                         lambda: append.append_entries(d, values, rows, expected),
-                        WRITE_STATEMENT,
+                        WRITE_SAVE,
                         connection=connection,
                         event=event,
                     )
@@ -814,7 +814,7 @@ class ThreadLog:
             return None
         return await self.db.run(
             lambda: append.append_signed_entries(d, values, rows, known),
-            WRITE_SIGNED_STATEMENT if d.single_statement_save else WRITE,
+            WRITE_SIGNED_SAVE,
             event=event,
         )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,11 +14,13 @@ from memalchemy._environment import SCHEMA_VARIABLE
 from memalchemy.cli.command import command
 from memalchemy.cli.commands.tenants import warnings_about
 from memalchemy.cli.context import Context
+from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
 from memalchemy.errors import CapabilityMissing
 
 if TYPE_CHECKING:
     from memalchemy import Database
+    from memalchemy.dialects import Distribution
 
 SqlOption = Annotated[
     bool, typer.Option("--sql", help="Print the SQL script without connecting; run nothing.")
@@ -118,18 +121,27 @@ async def check(ctx: Context) -> None:
 
     Ends with exit code 1 if it does not, lacks one of its tables, or has row-level security without
     the policy of `tenants enforce`. On PostgreSQL also says if vectors are stored as bytes, because
-    pgvector is missing, and warns if the tenants are walled and the role passes the wall. Only
+    pgvector is missing, and warns if the tenants are walled and the role passes the wall. On Citus
+    also says how the tables are distributed, and warns if this release does it otherwise. Only
     reads.
     """
     async with ctx.database(migrate="off", read_only=True) as db:
         await db.check()
         revision, pgvector = await db.current(), await _has_pgvector(db)
         warnings = warnings_about(await db.tenant_wall())
+        spread = await db.distribution()
+    if spread is not None:
+        warnings += _warnings_about_distribution(spread)
     if ctx.as_data:
-        result = {"ok": True, "revision": revision, "warnings": warnings}
-        ctx.terminal.print_data(result | _vectors(pgvector))
+        result: dict[str, Any] = {"ok": True, "revision": revision, "warnings": warnings}
+        result |= _vectors(pgvector)
+        if spread is not None:
+            result["distribution"] = _describe_distribution(spread)
+        ctx.terminal.print_data(result)
         return
     ctx.terminal.print(f"ok: this release works with revision {revision}")
+    if spread is not None:
+        _print_distribution(ctx, spread)
     for warning in warnings:
         ctx.terminal.print(f"warning: {warning}")
     if pgvector is False:
@@ -190,35 +202,107 @@ async def distribute(
             "--parts",
             min=1,
             metavar="N",
-            help="Number of shards or partitions. [default: as Citus is set; 16 on Oracle]",
+            help="Number of shards or partitions. [default: 8 shards for each node, with --sql as "
+            "Citus is set; 16 partitions]",
         ),
     ] = None,
-    sql: Annotated[
-        bool, typer.Option("--sql", help="Print the statements; required, because nothing is run.")
-    ] = False,
+    sql: SqlOption = False,
 ) -> None:
-    """Print the statements that spread the tables over a cluster.
+    """Spread the tables over a cluster.
 
-    Does not connect. Run `memalchemy upgrade` first; then let the administrator read the statements
-    and run them once, while nothing writes.
+    On Citus, run it on the coordinator, as the owner of the tables, after `memalchemy upgrade`. It
+    moves the rows that are there; writers wait meanwhile. May be repeated. Two to four shards for
+    each core of a node are a good number. For Oracle it only prints the statements, with --sql:
+    let the administrator run them once, while nothing writes.
     """
+    require_exactly_one("--citus and --oracle-partitions", citus, oracle_partitions)
+    if sql:
+        _print_distribution_script(ctx, "postgresql" if citus else "oracle", parts)
+        return
+    if oracle_partitions:
+        raise UsageError(
+            "--oracle-partitions only prints statements and runs none: add --sql, read them, and "
+            "run them with the database's own client"
+        )
+    from memalchemy.maintenance import distribution
+
+    async with ctx.database(migrate="off") as db:
+        with ctx.terminal.progress("distributing") as progress, usage_errors():
+            result = await distribution.distribute(
+                db, parts=parts, progress=lambda state: progress.update(state.done, state.total)
+            )
+    state = result.distribution
+    if ctx.as_data:
+        done = {"distributed": result.spread, "freed_bytes": result.freed_bytes}
+        ctx.terminal.print_data(done | _describe_distribution(state))
+        return
+    if result.spread:
+        ctx.terminal.print(f"distributed {', '.join(result.spread)}")
+    if result.freed_bytes:
+        ctx.terminal.print(f"dropped {format_size(result.freed_bytes)} of rows that have moved")
+    if not result.spread and not result.freed_bytes:
+        ctx.terminal.print("nothing to do: the tables are distributed")
+    _print_distribution(ctx, state)
+
+
+def _print_distribution_script(ctx: Context, dialect: str, parts: int | None) -> None:
     from memalchemy.dialects import DIALECTS
 
-    require_exactly_one("--citus and --oracle-partitions", citus, oracle_partitions)
-    if not sql:
-        raise UsageError(
-            "distribute only prints statements and runs none: add --sql, read them, and run them "
-            "with the database's own client"
-        )
     with usage_errors():
-        database = DIALECTS["postgresql" if citus else "oracle"].maintenance
-        statements = database.distribution_commands(
+        statements = DIALECTS[dialect].maintenance.distribution_commands(
             ctx.options.schema or os.environ.get(SCHEMA_VARIABLE), parts
         )
     if ctx.as_data:
         ctx.terminal.print_data({"statements": statements})
     else:
         ctx.terminal.print_raw("\n".join(statements))
+
+
+def _describe_distribution(state: Distribution) -> dict[str, Any]:
+    """Return how the tables are spread, as a document."""
+    return {
+        "cluster": state.software,
+        "is_coordinator": state.is_coordinator,
+        "nodes": state.nodes,
+        "is_whole": state.is_whole,
+        "tables": [asdict(table) for table in state.tables],
+    }
+
+
+def _print_distribution(ctx: Context, state: Distribution) -> None:
+    asked = "its coordinator" if state.is_coordinator else "a worker"
+    nodes = count(state.nodes, "node with shards", "nodes with shards")
+    ctx.terminal.print(f"{state.software}, asked at {asked}: {nodes}")
+    placed: dict[str, list[str]] = {}
+    for table in state.tables:
+        on = count(table.nodes, "node", "nodes")
+        if not table.shards:
+            how = "not distributed"
+        elif table.is_replicated:
+            how = f"whole on {on}"
+        else:
+            how = f"by {table.column} in {count(table.shards, 'shard', 'shards')} on {on}"
+        placed.setdefault(how, []).append(table.name)
+    for how, names in placed.items():
+        ctx.terminal.print(f"  {', '.join(names)}: {how}")
+
+
+def _warnings_about_distribution(state: Distribution) -> list[str]:
+    """Return what this release would have otherwise; nothing of a cluster that is not used."""
+    if not state.is_begun:
+        return []
+    found = [*state.misplaced]
+    if state.missing:
+        found.append(
+            f"{', '.join(state.missing)}: not distributed, and other tables are: run `distribute "
+            "--citus`"
+        )
+    elif state.old_bytes and not found:
+        found.append(
+            f"{format_size(state.old_bytes)} of rows that have moved are left on the coordinator: "
+            "run `distribute --citus`"
+        )
+    return found
 
 
 def _refuse_start(start: str | None) -> None:

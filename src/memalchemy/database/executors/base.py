@@ -32,10 +32,13 @@ class Executor(abc.ABC):
     are translated by the caller.
     """
 
-    batches_statements = False
-    """Programs that offer it share a statement with others that wait; see `batching`. SQLite's
-    writer batches transactions instead, whatever is in them.
-    """
+    @property
+    def batches_statements(self) -> bool:
+        """True if programs that offer it share a statement with others that wait; see `batching`.
+
+        SQLite's writer batches transactions instead, whatever is in them.
+        """
+        return False
 
     @abc.abstractmethod
     async def run(

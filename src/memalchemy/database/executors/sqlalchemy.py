@@ -148,7 +148,10 @@ class SQLAlchemyExecutor(Executor):
         self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopEngine]
         self._engines = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
-        self.batches_statements: bool = dialect.groups_saves
+
+    @property
+    def batches_statements(self) -> bool:
+        return self._dialect.groups_saves
 
     async def run(
         self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool

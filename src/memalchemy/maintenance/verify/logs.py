@@ -23,7 +23,16 @@ from memalchemy.dialects import Dialect
 from memalchemy.keys import decode_namespace
 from memalchemy.log import STATES, Log
 from memalchemy.log.scan import batches, run_query, scan
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, constants, of_log, same_log
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    NAMES,
+    THREADS,
+    constants,
+    of_log,
+    routed,
+    same_log,
+)
 from memalchemy.maintenance.log_positions import list_positions, scan_positions
 from memalchemy.maintenance.verify.log_rows import (
     Fault,
@@ -493,7 +502,7 @@ def read_rows(dialect: Dialect) -> Executable:
     )
     last_use = (
         select(func.max(child.c.seq))
-        .where(same_log(child, DELTAS), child.c.base_seq == DELTAS.c.seq)
+        .where(same_log(child, DELTAS), child.c.base_seq == DELTAS.c.seq, *routed(dialect, child))
         .scalar_subquery()
     )
     at = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == DELTAS.c.seq)
@@ -522,10 +531,10 @@ def read_rows(dialect: Dialect) -> Executable:
             DELTAS.c.payload,
         )
         .select_from(
-            DELTAS.outerjoin(CHECKPOINTS, at)
-            .outerjoin(base, below)
-            .outerjoin(parent, named)
-            .outerjoin(under, needed)
+            DELTAS.outerjoin(CHECKPOINTS, and_(at, *routed(dialect, CHECKPOINTS)))
+            .outerjoin(base, and_(below, *routed(dialect, base)))
+            .outerjoin(parent, and_(named, *routed(dialect, parent)))
+            .outerjoin(under, and_(needed, *routed(dialect, under)))
         )
         .where(of_log(DELTAS), _in_range(DELTAS))
         .order_by(DELTAS.c.seq)

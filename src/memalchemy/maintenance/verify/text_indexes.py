@@ -8,7 +8,7 @@ database's, not a tenant's. The dialect knows how one is checked.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from sqlalchemy import Executable
 
@@ -81,15 +81,15 @@ class TextIndexCheck:
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self.faults: dict[str, IndexFaults] = {
-            index: IndexFaults()
-            for index in TEXT_INDEXES
-            if db.dialect.text.unindexed_rows(index) is not None
-        }
-        """By the names of the indexes that can be compared with the rows."""
         self._uncompared: list[str] = []
         """The indexes that were not compared as a whole, because SQLite only does that in a
         transaction that may write."""
+
+    @cached_property
+    def faults(self) -> dict[str, IndexFaults]:
+        """By the names of the indexes that can be compared with the rows: none of a cluster's."""
+        unindexed_rows = self.db.dialect.text.unindexed_rows
+        return {index: IndexFaults() for index in TEXT_INDEXES if unindexed_rows(index) is not None}
 
     async def check_rows(self, location: Location, low: RowKey, high: RowKey) -> None:
         """Report the rows in a range of positions, or of keys, that an index does not find."""

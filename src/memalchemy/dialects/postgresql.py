@@ -995,6 +995,57 @@ class _CitusTextIndexes(PostgreSQLTextIndexes):
         return [] if below else [items.c.namespace == here]
 
 
+_SIZES_OF_SHARD = (
+    "SELECT json_agg(pieces) FROM ("
+    "SELECT NULL AS name, ''table'' AS kind, pg_table_size(''%1$s'') AS bytes UNION ALL "
+    "SELECT regexp_replace(relname, ''_[0-9]+$'', ''''), ''index'', pg_relation_size(pg_class.oid) "
+    "FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
+    "WHERE indrelid = CAST(''%1$s'' AS regclass)) AS pieces"
+)
+_ROWS_OF_SHARD = (
+    "SELECT json_agg(found) FROM (SELECT n_live_tup AS live, n_dead_tup AS dead, "
+    "pg_total_relation_size(relid) AS bytes FROM pg_stat_all_tables "
+    "WHERE relid = CAST(''%1$s'' AS regclass)) AS found"
+)
+
+
+class _CitusMaintenance(PostgreSQLMaintenance):
+    """Sizes and numbers of rows that the nodes tell of their shards.
+
+    The coordinator's own tables and indexes are empty. It passes VACUUM on.
+    """
+
+    def sizes(self, exact: bool) -> Executable | None:
+        if not exact:
+            return None
+        return _on_our_tables(
+            "SELECT coalesce(piece.name, made.relname) AS name, "  # noqa: S608
+            "made.relname AS owner, piece.kind, "
+            "CAST(sum(piece.bytes) AS bigint) AS bytes FROM made, "
+            f"{_of_shards(_SIZES_OF_SHARD, 'name text, kind text, bytes bigint')} "
+            "GROUP BY piece.name, made.relname, piece.kind"
+        )
+
+    def step(self, what: str) -> Executable | None:
+        if what != "tables":
+            return None
+        return _on_our_tables(
+            "SELECT made.relname AS name, CAST(sum(piece.live) AS bigint) AS live, "  # noqa: S608
+            "CAST(sum(piece.dead) AS bigint) AS dead, CAST(sum(piece.bytes) AS bigint) AS bytes, "
+            "CASE WHEN pg_has_role(made.relowner, 'USAGE') THEN 1 ELSE 0 END AS owned FROM made, "
+            f"{_of_shards(_ROWS_OF_SHARD, 'live bigint, dead bigint, bytes bigint')} "
+            "GROUP BY made.relname, made.relowner"
+        )
+
+
+def _of_shards(command: str, columns: str) -> str:
+    """Return a source of ``piece``: the rows, as JSON, of a command on each shard of ``made``."""
+    return (
+        f"LATERAL run_command_on_shards(CAST(made.oid AS regclass), '{command}') AS shard, "
+        f"LATERAL json_to_recordset(CAST(shard.result AS json)) AS piece({columns})"
+    )
+
+
 _CITUS_CAPABILITIES: Mapping[str, Any] = {
     "distributed": True,
     # Citus pulls a statement to the coordinator whose CTE writes, and lets no transaction of one
@@ -1005,6 +1056,7 @@ _CITUS_CAPABILITIES: Mapping[str, Any] = {
     "unknown_commits": frozenset({"XX000"}),
     "statements": _CitusStatements(),
     "text": _CitusTextIndexes(),
+    "maintenance": _CitusMaintenance(),
 }
 
 

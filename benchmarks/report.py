@@ -280,9 +280,16 @@ def readme_section(results: Results) -> str:
     for name, label in HIGHLIGHTS.items():
         one = results.named(name)
         rows.append(f"| {label} | {one.ours} | {one.theirs} | {compared(one)} |")
+    later = [
+        f" ({label}: on {one['date']})"
+        for one in about.get("added", [])
+        for name, label in HIGHLIGHTS.items()
+        if results.named(name).group in one["groups"]
+    ]
     outro = (
-        f"Measured on {about['date']} with Python {about['python']} on {about['cpus']} CPUs; "
-        f"ratios are medians of rounds in which the subjects take turns. {summary(results)}"
+        f"Measured on {about['date']}{''.join(later)} with Python {about['python']} on "
+        f"{about['cpus']} CPUs; ratios are medians of rounds in which the subjects "
+        f"take turns. {summary(results)}"
     )
     return "\n".join([*rows, "", outro])
 

@@ -6556,12 +6556,14 @@ WITH made AS (
   WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
   AND pg_class.relkind IN ('r', 'p')
   AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
-SELECT made.relname AS name, coalesce(seen.n_live_tup, 0) AS live, coalesce(seen.n_dead_tup,
-    0) AS dead, pg_total_relation_size(made.oid) AS bytes, CASE
+SELECT made.relname AS name, CAST(sum(piece.live) AS bigint) AS live,
+  CAST(sum(piece.dead) AS bigint) AS dead, CAST(sum(piece.bytes) AS bigint) AS bytes, CASE
 WHEN pg_has_role(made.relowner, 'USAGE') THEN 1
 ELSE 0 END AS owned
-FROM made LEFT
-JOIN pg_stat_all_tables AS seen ON seen.relid = made.oid
+FROM made, LATERAL run_command_on_shards(CAST(made.oid AS regclass),
+    'SELECT json_agg(found) FROM (SELECT n_live_tup AS live, n_dead_tup AS dead,
+      pg_total_relation_size(relid) AS bytes FROM pg_stat_all_tables WHERE relid = CAST(''%1$s'' AS regclass)) AS found') AS shard, LATERAL json_to_recordset(CAST(shard.result AS json)) AS piece(live bigint, dead bigint, bytes bigint)
+GROUP BY made.relname, made.relowner
 
 -- maintenance.space.sizes(exact=True)
 WITH made AS (
@@ -6571,14 +6573,14 @@ WITH made AS (
   WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
   AND pg_class.relkind IN ('r', 'p')
   AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
-SELECT made.relname AS name, made.relname AS owner, 'table' AS kind,
-  pg_table_size(made.oid) AS bytes
-FROM made
-UNION ALL
-SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid)
-FROM made
-JOIN pg_index ON pg_index.indrelid = made.oid
-JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
+SELECT coalesce(piece.name, made.relname) AS name, made.relname AS owner, piece.kind,
+  CAST(sum(piece.bytes) AS bigint) AS bytes
+FROM made, LATERAL run_command_on_shards(CAST(made.oid AS regclass),
+    'SELECT json_agg(pieces) FROM (SELECT NULL AS name, ''table'' AS kind,
+    pg_table_size(''%1$s'') AS bytes UNION ALL SELECT regexp_replace(relname, ''_[0-9]+$'', ''''),
+    ''index'',
+    pg_relation_size(pg_class.oid) FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE indrelid = CAST(''%1$s'' AS regclass)) AS pieces') AS shard, LATERAL json_to_recordset(CAST(shard.result AS json)) AS piece(name text, kind text, bytes bigint)
+GROUP BY piece.name, made.relname, piece.kind
 
 -- maintenance.space.vacuum_table(table=threads, full=True)
 VACUUM (FULL, ANALYZE) threads

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from sqlalchemy import create_engine, delete, update
 
-from golden import dialect, text_of
+from golden import dialect_called, text_of
 from memalchemy import Database
 from memalchemy.database.compiled import CompiledStatements
 from memalchemy.events import Event
@@ -316,7 +316,7 @@ async def test_statements_find_their_rows_by_an_index(db: Database) -> None:
 
 def test_rows_of_vectors_are_left_as_the_driver_fetched_them() -> None:
     made = create_engine("sqlite://").dialect
-    statement = read_vectors(dialect("sqlite"), below=False)
+    statement = read_vectors(dialect_called("sqlite"), below=False)
     compiled = CompiledStatements().get(statement, made)
     assert compiled is not None
     fetched = [("/a/", "k", "", 0, b"1234", at) for at in range(3)]

@@ -5,7 +5,9 @@
 Both databases are made ready: the schema is brought to this release's, and on the cluster the
 tables are distributed. A save is compared with an INSERT by hand of as many bytes into a
 distributed table, routed to one node; what else there is with the same call on the one server. The
-two take turns in each round, on a connection each. Exit code 1 if a target was missed.
+two take turns in each round, on a connection each. At the end threads are saved to the cluster, and
+what each takes of bytes and of processor time is printed, by node: the servers have to be on this
+machine. Exit code 1 if a target was missed.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from itertools import count
 from typing import Any
 
 import asyncpg
+from sqlalchemy.engine import make_url
 
 from benchmarks import report
 from benchmarks.measure import (
@@ -35,8 +38,9 @@ from benchmarks.measure import (
     ratio,
     take_turns,
 )
+from benchmarks.server_time import postmaster_of, seconds_of
 from memalchemy import Checkpointer, Database, Store, ThreadLog
-from memalchemy.maintenance import distribution
+from memalchemy.maintenance import distribution, space
 
 GROUP = "citus"
 ROUNDS = 15
@@ -57,6 +61,8 @@ NEIGHBOURS = 20
 DIMENSIONS = 64
 SPACE = ("notes", "main")
 BY_HAND = "saved_by_hand"
+COSTED, STEPS, AT_ONCE = 1_000, 20, 16
+"""Threads that are saved for what they cost, the saves of each, and those who save at once."""
 
 
 @dataclass
@@ -148,6 +154,7 @@ async def _measure(given: argparse.Namespace) -> int:
     async for finding in _findings(plain, cluster, given.rounds):
         print(report.line(finding), flush=True)
         missed += not finding.is_met
+    await _print_costs(cluster, given.cluster)
     for side in (plain, cluster):
         await side.driver.close()
         await side.db.close()
@@ -206,6 +213,53 @@ async def _save_at_once(side: Side) -> float:
     started = time.perf_counter()
     await asyncio.gather(*map(work, range(SAVERS)))
     return SAVERS * SAVES / (time.perf_counter() - started)
+
+
+async def _print_costs(cluster: Side, url: str) -> None:
+    """Save threads, and print what one takes, and what each further save of it."""
+    rows = await cluster.driver.fetch(
+        "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid <> 0 ORDER BY groupid"
+    )
+    workers = [
+        make_url(url).set(host=row["nodename"], port=row["nodeport"]).render_as_string(False)
+        for row in rows
+    ]
+    nodes = [postmaster_of(one) for one in (url, *workers)]
+
+    async def save_all(step: int) -> None:
+        async def save(saver: int) -> None:
+            for n in range(saver, COSTED, AT_ONCE):
+                await cluster.checkpointer.save(_state(step), f"costed-{n}")
+
+        await asyncio.gather(*map(save, range(AT_ONCE)))
+
+    before = await _bytes(cluster.db)
+    await save_all(0)
+    begun = await _bytes(cluster.db)
+    used, client = [seconds_of(one) for one in nodes], time.process_time()
+    for step in range(1, STEPS):
+        await save_all(step)
+    saves = COSTED * (STEPS - 1)
+    now = [seconds_of(one) for one in nodes]
+    coordinator, *others = [
+        1000 * (after - earlier) / saves for after, earlier in zip(now, used, strict=True)
+    ]
+    grown = await _bytes(cluster.db)
+    print(f"\n{COSTED} threads of {STEPS} saves:")
+    print(
+        f"  bytes of a thread with its first save of {MESSAGES} messages: {(begun - before) / COSTED:,.0f}"
+    )
+    print(f"  bytes of each further save of a message: {(grown - begun) / saves:,.0f}")
+    print(
+        f"  processor time of a save: coordinator {coordinator:.2f} ms, workers {sum(others):.2f} ms"
+    )
+    print(f"  of the client: {1000 * (time.process_time() - client) / saves:.2f} ms")
+
+
+async def _bytes(db: Database) -> int:
+    """Return the bytes of all tables and indexes on the nodes."""
+    await space.reclaim(db)  # or rows that a vacuum would remove were counted
+    return sum(piece.bytes for piece in (await space.measure(db)).pieces)
 
 
 async def _open(url: str) -> Side:

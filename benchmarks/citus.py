@@ -245,15 +245,13 @@ async def _print_costs(cluster: Side, url: str) -> None:
         1000 * (after - earlier) / saves for after, earlier in zip(now, used, strict=True)
     ]
     grown = await _bytes(cluster.db)
+    first, further = (begun - before) / COSTED, (grown - begun) / saves
+    used_here = 1000 * (time.process_time() - client) / saves
     print(f"\n{COSTED} threads of {STEPS} saves:")
-    print(
-        f"  bytes of a thread with its first save of {MESSAGES} messages: {(begun - before) / COSTED:,.0f}"
-    )
-    print(f"  bytes of each further save of a message: {(grown - begun) / saves:,.0f}")
-    print(
-        f"  processor time of a save: coordinator {coordinator:.2f} ms, workers {sum(others):.2f} ms"
-    )
-    print(f"  of the client: {1000 * (time.process_time() - client) / saves:.2f} ms")
+    print(f"  bytes of a thread with its first save of {MESSAGES} messages: {first:,.0f}")
+    print(f"  bytes of each further save of a message: {further:,.0f}")
+    print(f"  processor time of a save, ms: coordinator {coordinator:.2f}, ", end="")
+    print(f"workers together {sum(others):.2f}, client {used_here:.2f}")
 
 
 async def _bytes(db: Database) -> int:

@@ -1,4 +1,4 @@
-"""Processor time that a PostgreSQL server on this machine has used, all of its processes together."""
+"""Processor time that all processes of a PostgreSQL server here have used together."""
 
 from __future__ import annotations
 

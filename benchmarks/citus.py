@@ -240,13 +240,13 @@ async def _print_costs(cluster: Side, url: str) -> None:
     for step in range(1, STEPS):
         await save_all(step)
     saves = COSTED * (STEPS - 1)
+    used_here = 1000 * (time.process_time() - client) / saves
     now = [seconds_of(one) for one in nodes]
     coordinator, *others = [
         1000 * (after - earlier) / saves for after, earlier in zip(now, used, strict=True)
     ]
     grown = await _bytes(cluster.db)
     first, further = (begun - before) / COSTED, (grown - begun) / saves
-    used_here = 1000 * (time.process_time() - client) / saves
     print(f"\n{COSTED} threads of {STEPS} saves:")
     print(f"  bytes of a thread with its first save of {MESSAGES} messages: {first:,.0f}")
     print(f"  bytes of each further save of a message: {further:,.0f}")

@@ -99,11 +99,11 @@ class Side:
         assert await self.store.search(SPACE, embedding=_vector(next(self.numbers)), limit=10)
 
     async def search_text_below(self) -> None:
-        assert await self.store.search(SPACE[:1], "parcel street", mode="text", limit=10)
+        assert await self.store.search(SPACE[:1], "parcel street", prefix=True)
 
     async def search_vector_below(self) -> None:
         number = next(self.numbers)
-        assert await self.store.search(SPACE[:1], embedding=_vector(number), limit=10)
+        assert await self.store.search(SPACE[:1], embedding=_vector(number), prefix=True)
 
     async def list_threads(self) -> None:
         assert await self.checkpointer.list_threads(limit=20)

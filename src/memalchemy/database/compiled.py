@@ -120,6 +120,8 @@ class CompiledStatement:
         for raw in fetched:
             values, wrong = list(raw), []
             for at, value in enumerate(values):
+                if value is None:  # which every type reads as None
+                    continue
                 allowed = None if self._cell_types is None else self._cell_types[at]
                 try:
                     if not (allowed is None or type(value) in allowed):

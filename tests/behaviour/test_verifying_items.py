@@ -9,13 +9,14 @@ import random
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sqlalchemy import Connection, bindparam, delete, text, update
 
-from memalchemy import Checkpointer, Database, Store
+from memalchemy import Checkpointer, Corrupt, Database, Store
 from memalchemy.database import MAINTENANCE
 from memalchemy.keys import parse_namespace
 from memalchemy.schema import EmbeddingRow, StoreItemRow
@@ -319,3 +320,22 @@ async def test_nothing_is_found_while_others_put_and_delete(alone: Database, sto
         ended.set()
         await asyncio.gather(*others)
     await alone.run_sync(lambda c: c.execute(delete(StoreItemRow)))
+
+
+async def test_a_row_with_empty_cells_is_not_damaged_beside_one_that_is(tmp_path: Path) -> None:
+    async with Database(f"sqlite:///{tmp_path}/agent.db", migrate="upgrade") as own:
+        store = Store(own)
+        for key in ("bad", "good"):  # neither has a lifetime or a signature
+            await store.put(("n",), key, 1)
+
+        def damage(connection: Connection) -> None:
+            with without_checks(connection, "store_items"):
+                connection.execute(text("UPDATE store_items SET meta = 'none' WHERE key = 'bad'"))
+
+        await own.run_sync(damage)
+        with pytest.raises(Corrupt, match=r"key 'bad'\): meta is not what it should be") as told:
+            await store.list_items(("n",))
+
+        assert "good" not in str(told.value)
+        assert "more rows" not in str(told.value)
+        assert {one.key for one in (await verify(own)).findings} == {"bad"}

@@ -8,7 +8,7 @@ from typing import Literal
 from memalchemy.dialects import Dialect
 
 Kind = Literal["read", "read_transaction", "statement", "transaction", "maintenance"]
-"""How the statements of a program are sent; see `Intent.kind`."""
+"""Way in which the statements of a program are sent; see `Intent.kind`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -312,6 +312,14 @@ def register_key(
     except UniqueViolation:
         if dialect.upserts:
             raise
+
+
+def unregister_keys(
+    dialect: Dialect, keys: Iterable[tuple[str, str]], namespace: str = KEYS_NAMESPACE
+) -> Program[None]:
+    """Remove keys from the registry, each a tenant and the id of a key of it."""
+    for tenant, key in keys:
+        yield delete_key(dialect), {"k_tenant": tenant, "k_namespace": namespace, "k_key": key}
 
 
 def _missing(

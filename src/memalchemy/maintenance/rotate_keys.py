@@ -49,9 +49,9 @@ from memalchemy.contracts import Progress
 from memalchemy.database import WRITE_ROWS, WRITE_STORED, Database, off_loop
 from memalchemy.database.key_registry import (
     KEYS_NAMESPACE,
-    delete_key,
     read_registered_keys,
     register_key,
+    unregister_keys,
 )
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
@@ -543,17 +543,13 @@ class KeyRotation:
         if first in used and self._scope == "tenant":
             await self._register({self.db.tenant})
         unused = [
-            {"k_tenant": row.tenant, "k_namespace": row.namespace, "k_key": row.key}
+            (row.tenant, row.key)
             for row in await self._registered_keys()
             if row.key not in used and row.key != first
         ]
-
-        def program() -> Program[None]:
-            for binds in unused:
-                yield delete_key(self.db.dialect), binds
-
         if unused:
-            await self.db.run(program, WRITE_ROWS, event=self.event)
+            unregistering = partial(unregister_keys, self.db.dialect, unused)
+            await self.db.run(unregistering, WRITE_ROWS, event=self.event)
 
     async def _registered_keys(self) -> Sequence[Any]:
         statement = read_registered_keys(self.db.dialect, scope=self._scope)

@@ -30,8 +30,8 @@ from memalchemy.database import READ, WRITE_COPIED, WRITE_ROWS, Database
 from memalchemy.database.key_registry import (
     KNOWN_SECONDS,
     SIGNING_NAMESPACE,
-    delete_key,
     read_registered_keys,
+    unregister_keys,
 )
 from memalchemy.database.signed_items import read_signed_vectors, sign_item, sign_vector
 from memalchemy.database.signed_logs import (
@@ -179,16 +179,12 @@ async def _unregister_older_keys(db: Database, report: SigningReport) -> None:
         if again.report.refused_count:
             return
         if not again.report.signed:
-            await db.run(partial(_unregister, db.dialect, db.tenant, older), WRITE_ROWS)
+            keys = [(db.tenant, key) for key in older]
+            unregistering = partial(unregister_keys, db.dialect, keys, SIGNING_NAMESPACE)
+            await db.run(unregistering, WRITE_ROWS)
             db.forget_known_keys()
             report.unregistered += older
             return
-
-
-def _unregister(dialect: Dialect, tenant: str, keys: Sequence[str]) -> Program[None]:
-    for key in keys:
-        place = {"k_tenant": tenant, "k_namespace": SIGNING_NAMESPACE, "k_key": key}
-        yield delete_key(dialect), place
 
 
 class _Run:

@@ -167,10 +167,8 @@ class ItemCheck:
                 try:
                     check_vectors(location.tenant, [row], self.db.signing)
                 except (Corrupt, KeyMissing) as error:
-                    code, fault = (
-                        signature_code(error),
-                        f"is not proven: {error.__cause__ or error}",
-                    )
+                    code = signature_code(error)
+                    fault = f"is not proven: {error.__cause__ or error}"
             if fault is not None:
                 which = f"field {row.field!r}, model {row.model!r}, part {row.part}"
                 again = f"put the item again with its vectors: key {row.key!r}"

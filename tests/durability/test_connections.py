@@ -171,12 +171,13 @@ async def test_a_backend_that_is_ended_while_a_connection_is_made_is_an_unreacha
         # What it says when it has read the server's farewell, and nothing after it yet.
         raise asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is …")
 
-    async with Database(postgres.url(name), tenant="ended", migrate="off") as db:
-        with monkeypatch.context() as ended:
-            ended.setattr(asyncpg.Connection, "prepare", prepare)
-            with pytest.raises(DatabaseUnreachable, match="cannot reach"):
-                await Checkpointer(db).save({}, "thread")
-        await Checkpointer(db).save({}, "thread")
+    db = Database(postgres.url(name), tenant="ended", migrate="off")
+    with monkeypatch.context() as ended:
+        ended.setattr(asyncpg.Connection, "prepare", prepare)
+        with pytest.raises(DatabaseUnreachable, match="cannot reach"):
+            await Checkpointer(db).save({}, "thread")
+    await Checkpointer(db).save({}, "thread")
+    await db.close()
 
 
 # --- A network that drops ------------------------------------------------------------------------

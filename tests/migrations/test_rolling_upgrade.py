@@ -237,6 +237,6 @@ async def test_this_release_refuses_what_a_later_one_made_its_own(
             pass
     for fact in (NEXT, "98.0.0", __version__):
         assert fact in str(refused.value)
-    told = memalchemy(THIS, "--db", fresh_url, "check", "--json")
+    told = memalchemy(THIS, "--db", fresh_url, "check")
     assert (told.returncode, told.stdout) == (1, "")
     assert told.stderr == f"error [MA-SCHEMA-TOO-NEW]: {refused.value}\n"

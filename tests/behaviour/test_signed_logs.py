@@ -423,11 +423,44 @@ async def test_verify_without_the_key_of_a_row_asks_for_it(opened: Callable[...,
     await Store(db).put(("n",), "k", 1, embedding=[1.0, 0.0])
 
     report = await verify(await opened(signing_keys=[OTHER]))
-    findings = [one for one in report.findings if one.severity == "error"]
-    assert {one.code for one in findings} == {"signing-key"}
-    assert {one.key for one in findings} >= {None, "k"}
-    for one in findings:
-        assert str(one.remedy).startswith("run verify with the key in MEMALCHEMY_SIGNING_KEYS")
+    (finding,) = [one for one in report.findings if one.severity == "error"]
+    assert finding.code == "signing-key"
+    assert "rows signed with the key" in finding.sentence
+    assert finding.remedy is not None
+    assert finding.remedy.startswith("run verify with the key in MEMALCHEMY_SIGNING_KEYS, too")
+
+
+async def test_a_tenant_that_was_never_signed_is_one_finding(opened: Callable[..., Any]) -> None:
+    await fill(await opened())
+    never = (await opened(signing_keys=None)).for_tenant("it's new")
+    await fill(never)
+    await Store(never).put(("n",), "k", 1, embedding=[1.0, 0.0])
+
+    report = await verify(await opened(), all_tenants=True)
+
+    (finding,) = [one for one in report.findings if one.severity == "error"]
+    assert (finding.code, finding.tenant) == ("signature", "it's new")
+    assert "rows without a signature: it was never signed, or" in finding.sentence
+    remedy = "if it was never signed: memalchemy --tenant 'it'\"'\"'s new' sign"
+    assert finding.remedy == remedy
+
+
+async def test_a_changed_row_of_a_tenant_without_a_key_is_a_finding_of_its_own(
+    opened: Callable[..., Any],
+) -> None:
+    db = await opened()
+    await fill(db)
+    await Store(db).put(("n",), "k", 1)
+    await execute(db, "DELETE FROM store_items WHERE namespace = '/~signing/'")
+    await execute(db, "UPDATE store_items SET expires_at = NULL, version = 7 WHERE key = 'k'")
+    await execute(db, "UPDATE deltas SET signature = NULL WHERE seq = 1")
+
+    report = await verify(await opened())
+
+    found = [(one.code, one.key) for one in report.findings if one.severity == "error"]
+    assert ("signature", "k") in found
+    together = [one for one in report.findings if "no signing key is registered" in one.sentence]
+    assert len(together) == 1
 
 
 async def test_verify_without_any_key_says_that_signatures_were_not_checked(
@@ -441,6 +474,36 @@ async def test_verify_without_any_key_says_that_signatures_were_not_checked(
     assert "1 tenant is signed and no signing keys were given" in report.findings[0].sentence
     elsewhere = (await opened(signing_keys=None)).for_tenant("never signed")
     assert not [one for one in (await verify(elsewhere)).findings if "signed and" in one.sentence]
+
+
+async def test_all_tenants_are_signed_by_one_run(
+    opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signing, "NOTICED_AFTER", 0)
+    tenants = ("default", "acme", "zoo")
+    plain = await opened(signing_keys=None)
+    for tenant in tenants:
+        await fill(plain.for_tenant(tenant))
+        await Store(plain.for_tenant(tenant)).put(("n",), "k", 1)
+    counts: list[int] = []
+
+    report = await sign(await opened(), all_tenants=True, progress=counts.append)
+
+    assert (report.logs, report.items, report.refused) == (12, 3, [])
+    assert counts == sorted(counts)
+    assert counts[-1] == 15
+    assert (await verify(await opened(), all_tenants=True)).findings == ()
+
+    await execute(plain, "UPDATE deltas SET signature = NULL WHERE tenant = 'acme' AND seq = 1")
+    rotated = await sign(await opened(signing_keys=[OTHER, KEY]), all_tenants=True)
+
+    assert {one.tenant for one in rotated.refused} == {"acme"}
+    assert rotated.unregistered == []  # acme still has rows under it
+
+
+async def test_one_thread_is_not_signed_in_all_tenants(opened: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match="thread_id is of one tenant"):
+        await sign(await opened(), all_tenants=True, thread_id="t")
 
 
 async def test_a_running_process_without_the_key_notices_that_the_tenant_is_signed(

@@ -6612,6 +6612,26 @@ VACUUM (FULL, ANALYZE) embeddings
 -- maintenance.space.vacuum_table(table=embeddings, full=False)
 VACUUM (ANALYZE) embeddings
 
+-- maintenance.stored_tenants.next_tenant_of_items(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > $1::VARCHAR
+
+-- maintenance.stored_tenants.next_tenant_of_items(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- maintenance.stored_tenants.next_tenant_of_logs(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > $1::VARCHAR
+
+-- maintenance.stored_tenants.next_tenant_of_logs(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
 -- maintenance.verify.database.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
 FROM threads
@@ -6676,26 +6696,6 @@ AND (threads.log_id IS NULL
 GROUP BY deltas.log_id
 ORDER BY deltas.log_id
 LIMIT $2
-
--- maintenance.verify.database.next_tenant_of_items(after=True)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.tenant > $1::VARCHAR
-
--- maintenance.verify.database.next_tenant_of_items(after=False)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-
--- maintenance.verify.database.next_tenant_of_logs(after=True)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-WHERE threads.tenant > $1::VARCHAR
-
--- maintenance.verify.database.next_tenant_of_logs(after=False)
-SELECT min(threads.tenant) AS tenant
-FROM threads
 
 -- maintenance.verify.items.count_items()
 SELECT count(*) AS items

@@ -6854,6 +6854,26 @@ WHERE lower(coalesce(i.table_name, l.table_name, s.segment_name)) IN ('threads',
     'deltas', 'store_items', 'embeddings')
 GROUP BY s.segment_name, i.table_name, l.table_name
 
+-- maintenance.stored_tenants.next_tenant_of_items(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > :k_tenant
+
+-- maintenance.stored_tenants.next_tenant_of_items(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- maintenance.stored_tenants.next_tenant_of_logs(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > :k_tenant
+
+-- maintenance.stored_tenants.next_tenant_of_logs(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
 -- maintenance.verify.database.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions
 FROM threads
@@ -6928,26 +6948,6 @@ AND (threads.log_id IS NULL
 GROUP BY deltas.log_id
 ORDER BY deltas.log_id
 FETCH FIRST :p_limit ROWS ONLY
-
--- maintenance.verify.database.next_tenant_of_items(after=True)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.tenant > :k_tenant
-
--- maintenance.verify.database.next_tenant_of_items(after=False)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-
--- maintenance.verify.database.next_tenant_of_logs(after=True)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-WHERE threads.tenant > :k_tenant
-
--- maintenance.verify.database.next_tenant_of_logs(after=False)
-SELECT min(threads.tenant) AS tenant
-FROM threads
 
 -- maintenance.verify.items.count_items()
 SELECT count(*) AS items

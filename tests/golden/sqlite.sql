@@ -7571,6 +7571,26 @@ UNION ALL
 SELECT 'store_items_search_data', 'store_items', 'index', coalesce(sum(length(block)), 0)
 FROM store_items_search_data
 
+-- maintenance.stored_tenants.next_tenant_of_items(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > ?
+
+-- maintenance.stored_tenants.next_tenant_of_items(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- maintenance.stored_tenants.next_tenant_of_logs(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > ?
+
+-- maintenance.stored_tenants.next_tenant_of_logs(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
 -- maintenance.verify.database.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
 FROM threads
@@ -7652,26 +7672,6 @@ GROUP BY deltas.log_id
 ORDER BY deltas.log_id
 LIMIT ?
 OFFSET ?
-
--- maintenance.verify.database.next_tenant_of_items(after=True)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.tenant > ?
-
--- maintenance.verify.database.next_tenant_of_items(after=False)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-
--- maintenance.verify.database.next_tenant_of_logs(after=True)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-WHERE threads.tenant > ?
-
--- maintenance.verify.database.next_tenant_of_logs(after=False)
-SELECT min(threads.tenant) AS tenant
-FROM threads
 
 -- maintenance.verify.items.count_items()
 SELECT count(*) AS items

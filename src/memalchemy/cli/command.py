@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import typer
 
 from memalchemy.cli import ctrl_c
 from memalchemy.cli.context import Context
-from memalchemy.cli.exit_codes import OK, USAGE, exit_code
+from memalchemy.cli.exit_codes import CORRUPT, OK, USAGE, exit_code
 from memalchemy.cli.options import CommonOptions
 from memalchemy.cli.terminal import print_error
 from memalchemy.errors import MemalchemyError
@@ -53,11 +54,53 @@ class Command:
         def run(typer_context: typer.Context, **values: Any) -> None:
             after_name = {parameter.name: values.pop(parameter.name) for parameter in common}
             before_name = typer_context.obj or CommonOptions()
-            raise typer.Exit(_run(self.function, before_name.override(after_name), values))
+            raise typer.Exit(self._run(before_name.override(after_name), values))
 
         run.__doc__ = self.function.__doc__
         set_parameters(run, [*own, *common])
         app.command(self.name, epilog=f"\b\nExample:\n  {self.example}")(run)
+
+    def _run(self, options: CommonOptions, values: dict[str, Any]) -> int:
+        """Run to the end and return the exit code; an error is one line on stderr."""
+        import asyncio
+
+        async def cancellable() -> int | None:
+            with ctrl_c.cancel_task_on_interrupt():
+                return await self.function(Context(options), **values)
+
+        if options.verbose:
+            logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+            logging.getLogger("alembic").setLevel(logging.INFO)  # a migration would silence it
+        try:
+            return asyncio.run(cancellable()) or OK
+        except MemalchemyError as error:
+            code, message, ended = error.code, str(error), exit_code(error)
+            if ended == CORRUPT and self.name not in _NAME_WHAT_IS_WRONG:
+                message += _advise_verify(options, values)
+        except BrokenPipeError:
+            # The reader of a pipe has gone; Python would complain again when it flushes stdout.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return OK
+        except OSError as error:
+            # The library translates its own failures, so this one is from writing the output.
+            code, message, ended = "MA-OUTPUT", f"cannot write the output: {error.strerror}", USAGE
+        print_error(code, message, ended, as_json=options.json_errors)
+        return ended
+
+
+_NAME_WHAT_IS_WRONG = ("verify", "anchor", "backup", "import")
+"""Commands whose message about damage needs no other command, or is of another file."""
+
+
+def _advise_verify(options: CommonOptions, values: dict[str, Any]) -> str:
+    """Return the sentence that names the command which says what is damaged."""
+    words = ["memalchemy"]
+    if options.tenant is not None:
+        words += ["--tenant", options.tenant]
+    words.append("verify")
+    if isinstance(thread := values.get("thread"), str):
+        words += ["--thread", thread]
+    return f". `{shlex.join(words)}` says what is damaged, and what can be done"
 
 
 def command(
@@ -85,29 +128,3 @@ def add_group(app: typer.Typer, name: str, help: str, commands: Sequence[Command
     for one in commands:
         one.add_to(group)
     app.add_typer(group)
-
-
-def _run(function: CommandFunction, options: CommonOptions, values: dict[str, Any]) -> int:
-    """Run a command to its end and return its exit code; an error is one line on stderr."""
-    import asyncio
-
-    async def cancellable() -> int | None:
-        with ctrl_c.cancel_task_on_interrupt():
-            return await function(Context(options), **values)
-
-    if options.verbose:
-        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-        logging.getLogger("alembic").setLevel(logging.INFO)  # a migration would silence it
-    try:
-        return asyncio.run(cancellable()) or OK
-    except MemalchemyError as error:
-        code, message, ended = error.code, str(error), exit_code(error)
-    except BrokenPipeError:
-        # The reader of a pipe has gone; Python would complain again when it flushes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
-    except OSError as error:
-        # The library translates its own failures, so this one is from writing the output.
-        code, message, ended = "MA-OUTPUT", f"cannot write the output: {error.strerror}", USAGE
-    print_error(code, message, ended, as_json=options.json_errors)
-    return ended

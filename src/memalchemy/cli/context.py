@@ -167,7 +167,7 @@ class Context:
         """
         if not all_tenants:
             return [db]
-        from memalchemy.maintenance.verify.database import list_tenants
+        from memalchemy.maintenance.stored_tenants import list_tenants
 
         await db.check_sees_all_tenants(f"{what} of all tenants")
         return [db.for_tenant(tenant) for tenant in await list_tenants(db)]

@@ -1090,11 +1090,12 @@ class PostgreSQL(Dialect):
     single_statement_save: ClassVar[bool] = True
     groups_saves: ClassVar[bool] = True
     snapshot_isolation: ClassVar[str | None] = "REPEATABLE READ"
-    # A startup parameter that PgBouncer does not take; a prepared statement that is not on the
-    # server's connection, or that another client's has.
-    advice: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("08P01", "26000", "42P05"), _NAME_PGBOUNCER
-    )
+    advice: ClassVar[Mapping[str, str]] = {
+        "3D000": "The server runs, and has no database of that name: create it.",
+        # A startup parameter that PgBouncer does not take; a prepared statement that is not on the
+        # server's connection, or that another client's has.
+        **dict.fromkeys(("08P01", "26000", "42P05"), _NAME_PGBOUNCER),
+    }
 
     column_types: ColumnTypes = PostgreSQLColumnTypes()
     statements: Statements = PostgreSQLStatements()

@@ -18,7 +18,7 @@ from memalchemy.maintenance.anchor_reading import (
     find_missing_tenants,
     first_key_id,
 )
-from memalchemy.maintenance.verify.database import list_tenants
+from memalchemy.maintenance.stored_tenants import list_tenants
 
 NAMED = 5
 """The findings that an error tells; further ones are counted."""

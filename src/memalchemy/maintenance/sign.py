@@ -49,6 +49,7 @@ from memalchemy.keys import encode_id
 from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import THREADS
 from memalchemy.maintenance.local_items import is_not_local
+from memalchemy.maintenance.stored_tenants import list_tenants
 from memalchemy.search.scope import ITEMS, is_listed
 from memalchemy.statements import Program, after_key, column_bind, statement
 from memalchemy.store.write import lock_listed
@@ -70,11 +71,13 @@ class RefusedRow:
         place: what it is, for people.
         reason: why it was not signed.
         unsigned: it has no signature, which `adopt_unsigned` would take for genuine.
+        tenant: the tenant whose it is.
     """
 
     place: str
     reason: str
     unsigned: bool
+    tenant: str
 
 
 @dataclass(slots=True)
@@ -98,11 +101,20 @@ class SigningReport:
     refused_count: int = 0
     unregistered: list[str] = field(default_factory=list)
 
-    def refuse(self, place: str, error: BaseException) -> None:
+    def refuse(self, tenant: str, place: str, error: BaseException) -> None:
         """Note that something was not signed."""
         self.refused_count += 1
         if len(self.refused) < MAX_REFUSED:
-            self.refused.append(RefusedRow(place, str(error), isinstance(error, NotSigned)))
+            unsigned = isinstance(error, NotSigned)
+            self.refused.append(RefusedRow(place, str(error), unsigned, tenant))
+
+    def add(self, other: SigningReport) -> None:
+        """Add what another run found, but for the keys."""
+        self.logs += other.logs
+        self.items += other.items
+        self.signed += other.signed
+        self.refused += other.refused[: MAX_REFUSED - len(self.refused)]
+        self.refused_count += other.refused_count
 
 
 class _Refused(Exception):
@@ -113,6 +125,7 @@ async def sign(
     db: Database,
     *,
     thread_id: str | None = None,
+    all_tenants: bool = False,
     adopt_unsigned: bool = False,
     resign: bool = False,
     dry_run: bool = False,
@@ -128,6 +141,7 @@ async def sign(
 
     Args:
         thread_id: only this thread, and no items.
+        all_tenants: every tenant's, not only that of *db*.
         adopt_unsigned: sign rows without a signature in a signed tenant, too.
         resign: sign the thread as it is now, also where it is not what was signed. For a thread
             that somebody has looked at and decided to keep.
@@ -135,56 +149,94 @@ async def sign(
         progress: called with the number of logs and items so far.
 
     Raises:
-        ValueError: *db* has no signing keys, or *resign* was asked for without a *thread_id*.
+        ValueError: *db* has no signing keys; *resign* was asked for without a *thread_id*; or
+            *thread_id* with *all_tenants*.
+        CapabilityMissing: *all_tenants*, and row-level security shows the role one of them.
     """
     if not db.signing.signs:
         raise ValueError("there is no key to sign with: give Database signing_keys=[…]")
     if resign and thread_id is None:
         raise ValueError("resign= is for one thread at a time: name it with thread_id=")
-    registered = await run_query(
-        db, read_registered_keys(db.dialect, scope="tenant"), {"k_tenant": db.tenant}
-    )
-    was_signed = any(row.namespace == SIGNING_NAMESPACE for row in registered)
+    if all_tenants and thread_id is not None:
+        raise ValueError("thread_id is of one tenant; it does not go with all_tenants")
+    databases = [db]
+    if all_tenants:
+        await db.check_sees_all_tenants("signing all tenants")
+        databases = [db.for_tenant(tenant) for tenant in await list_tenants(db)]
+    never_signed = await _register_first_key(databases, dry_run=dry_run)
+    report = SigningReport()
+    unregistered: set[str] = set()
+    still_used: set[str] = set()
+    for one in databases:
+        adopts, done = adopt_unsigned or one.tenant in never_signed, report.logs + report.items
+        run = _Run(one, adopts, resign, dry_run, _counting_on(progress, done))
+        await run.sign_logs(thread_id)
+        if thread_id is None:
+            await run.sign_items()
+            older = await _older_keys(one)
+            if not (dry_run or run.report.refused_count) and await _unregister(one, older, report):
+                unregistered.update(older)
+            else:
+                still_used.update(older)
+        report.add(run.report)
+    report.unregistered += sorted(unregistered - still_used)
+    return report
+
+
+async def _register_first_key(databases: Sequence[Database], *, dry_run: bool) -> set[str]:
+    """Register the key that signs, and wait until others have noticed.
+
+    Returns:
+        The tenants that were never signed.
+    """
+    never_signed = {db.tenant for db in databases if not await _registered_keys(db)}
     if not dry_run:
-        await db.check_payloads()  # which registers the key
-        if not was_signed:
+        for db in databases:
+            await db.check_payloads()  # which registers the key
+        if never_signed:
             await asyncio.sleep(NOTICED_AFTER)
-    adopts, tell = adopt_unsigned or not was_signed, progress or (lambda _: None)
-    run = _Run(db, adopts, resign, dry_run, tell)
-    await run.sign_logs(thread_id)
-    if thread_id is None:
-        await run.sign_items()
-        if not (dry_run or run.report.refused_count):
-            await _unregister_older_keys(db, run.report)
-    return run.report
+    return never_signed
 
 
-async def _unregister_older_keys(db: Database, report: SigningReport) -> None:
-    """Unregister all keys but the first, once a look at everything has found no row under them.
+async def _registered_keys(db: Database) -> set[str]:
+    """Return the ids of the signing keys that are registered for a tenant."""
+    statement = read_registered_keys(db.dialect, scope="tenant")
+    registered = await run_query(db, statement, {"k_tenant": db.tenant})
+    return {row.key for row in registered if row.namespace == SIGNING_NAMESPACE}
+
+
+async def _older_keys(db: Database) -> list[str]:
+    """Return the ids of the registered keys of a tenant but the one that signs, in order."""
+    return sorted(key for key in await _registered_keys(db) if key != db.signing.first_id)
+
+
+async def _unregister(db: Database, older: Sequence[str], report: SigningReport) -> bool:
+    """Unregister *older* keys, once a look at everything has found no row under them.
 
     A process that has an older key first may have written during a pass over everything.
+
+    Returns:
+        Whether they are unregistered.
     """
-    registered = await run_query(
-        db, read_registered_keys(db.dialect, scope="tenant"), {"k_tenant": db.tenant}
-    )
-    first = db.signing.first_id
-    older = sorted(
-        row.key for row in registered if row.namespace == SIGNING_NAMESPACE and row.key != first
-    )
     for _ in range(PASSES if older else 0):
         again = _Run(db, False, False, False, lambda _: None)
         await again.sign_logs(None)
         await again.sign_items()
         report.signed += again.report.signed
         if again.report.refused_count:
-            return
+            return False
         if not again.report.signed:
             keys = [(db.tenant, key) for key in older]
             unregistering = partial(unregister_keys, db.dialect, keys, SIGNING_NAMESPACE)
             await db.run(unregistering, WRITE_ROWS)
             db.forget_known_keys()
-            report.unregistered += older
-            return
+            return True
+    return False
+
+
+def _counting_on(progress: Callable[[int], None] | None, done: int) -> Callable[[int], None]:
+    """Return what tells *progress* of a run that begins after *done* logs and items."""
+    return lambda number: None if progress is None else progress(done + number)
 
 
 class _Run:
@@ -226,7 +278,7 @@ class _Run:
             self.report.signed += await self._run(program)
         except _Refused as refused:
             name = f"thread {row.thread_id!r} in {row.namespace}: {refused}"
-            self.report.refuse(name, refused.__cause__ or refused)
+            self.report.refuse(self._db.tenant, name, refused.__cause__ or refused)
 
     async def _run(self, program: Callable[[], Program[int]]) -> int:
         if self._dry_run:
@@ -360,7 +412,8 @@ class _Run:
             with self._refusing(what, row.signature):
                 self._keys.check_whole(row.signature, content, words)
         except _Refused as refused:
-            self.report.refuse(f"{what} in {row.namespace}", refused.__cause__ or refused)
+            name = f"{what} in {row.namespace}"
+            self.report.refuse(self._db.tenant, name, refused.__cause__ or refused)
             return None
         if self._keys.is_by_first_key(row.signature):
             return None

@@ -67,6 +67,9 @@ GROWTH_DAYS = (1, 7, 30)
 DEAD_SHARE = 0.1
 """The share of dead rows from which on shrinking the file of a table is worth its lock."""
 
+WORTH_BYTES = 1024 * 1024
+"""The size of a table from which on it is."""
+
 
 # --- Measure -------------------------------------------------------------------------------------
 
@@ -428,7 +431,8 @@ def _advice_after_vacuum(
         commands = tuple(dialect.maintenance.shrink_commands(after.name, schema, full))
         return [Advice(why, commands, after.name, after.dead)]
     many_were_dead = before.dead > DEAD_SHARE * (before.live + before.dead)
-    if not full and many_were_dead and after.bytes > (1 - DEAD_SHARE) * before.bytes:
+    is_long = after.bytes > max((1 - DEAD_SHARE) * before.bytes, WORTH_BYTES)
+    if not full and many_were_dead and is_long:
         why = (
             f"{before.dead:,} dead rows of {after.name} made room for new ones; its file shrinks "
             "only when it is rewritten, which locks it meanwhile"

@@ -141,11 +141,25 @@ def _print_report(ctx: Context, report: RotationReport, *, dry_run: bool) -> Non
     if report.vectors:
         ctx.terminal.print(f"{report.vectors:,} vectors were removed")
     if report.left:
-        ctx.terminal.print(
-            f"{report.left:,} are left, {report.damaged:,} of them damaged. Give the missing keys "
-            "too, and run the command again when nobody writes with an older key any more",
-            style="yellow",
+        _print_left(ctx, report)
+
+
+def _print_left(ctx: Context, report: RotationReport) -> None:
+    """Say what is left, and what can be done about it."""
+    sentences = [f"{report.left:,} are left"]
+    if report.damaged:
+        sentences.append(
+            f"{report.damaged:,} of them are damaged: `memalchemy verify` says more of them"
         )
+    missing = sum(use.rows + use.items for use in report.uses if use.state == "missing")
+    if missing:
+        sentences.append(f"{missing:,} are under keys that were not given: give those, too")
+    if report.left > report.damaged + missing + len(report.refused):
+        sentences.append(
+            "others were written meanwhile: run the command again when nobody writes with an older "
+            "key any more"
+        )
+    ctx.terminal.print(". ".join(sentences), style="yellow")
 
 
 def _print_rows(ctx: Context, rows: tuple[object, ...], heading: str) -> None:

@@ -10,7 +10,7 @@ import typer
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT, NOT_FOUND, OK
-from memalchemy.cli.options import SIGNING_KEYS_VARIABLE, DryRunOption
+from memalchemy.cli.options import SIGNING_KEYS_VARIABLE, AllTenantsOption, DryRunOption
 from memalchemy.cli.usage import UsageError, usage_errors
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ async def sign(
     thread: Annotated[
         str | None, typer.Option("--thread", metavar="ID", help="Only this thread.")
     ] = None,
+    all_tenants: AllTenantsOption = False,
     adopt_unsigned: Annotated[
         bool,
         typer.Option(
@@ -51,6 +52,9 @@ async def sign(
     """
     from memalchemy.signing import sign
 
+    ctx.refuse_two_tenants(all_tenants=all_tenants)
+    if thread is not None and all_tenants:
+        raise UsageError("give --thread or --all-tenants, not both: a thread belongs to one tenant")
     async with ctx.database(read_only=dry_run) as db:
         if not db.signing.signs:
             raise UsageError(
@@ -61,6 +65,7 @@ async def sign(
             report = await sign(
                 db,
                 thread_id=thread,
+                all_tenants=all_tenants,
                 adopt_unsigned=adopt_unsigned,
                 resign=resign,
                 dry_run=dry_run,
@@ -93,6 +98,7 @@ def _print_report(ctx: Context, report: SigningReport, *, dry_run: bool) -> None
         style="yellow",
     )
     for row in report.refused[:LISTED]:
-        ctx.terminal.print(f"  {row.place}: {row.reason}")
+        tenant = f"tenant {row.tenant!r}, " if row.tenant != ctx.tenant else ""
+        ctx.terminal.print(f"  {tenant}{row.place}: {row.reason}")
     if report.refused_count > LISTED:
         ctx.terminal.print("  …; --json lists more")

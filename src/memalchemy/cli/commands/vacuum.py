@@ -87,10 +87,10 @@ async def vacuum(
 def _print_reclaimed(ctx: Context, reclaimed: Reclaimed) -> None:
     before, after = reclaimed.before, reclaimed.after
     if before is not None and after is not None:
-        ctx.terminal.print(
-            f"{format_size(before)} before, {format_size(after)} after: "
-            f"{format_size(max(before - after, 0))} given back"
-        )
+        change = f"{format_size(before - after)} given back"
+        if after > before:
+            change = f"{format_size(after - before)} more, written by others or by the vacuum"
+        ctx.terminal.print(f"{format_size(before)} before, {format_size(after)} after: {change}")
     for advice in reclaimed.advice:
         ctx.terminal.print(f"\n{advice.reason}")
         for statement in advice.commands:

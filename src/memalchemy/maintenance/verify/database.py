@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Executable, Integer, Select, bindparam, func, literal_column, or_, select
+from sqlalchemy import Executable, Integer, Select, bindparam, func, or_, select
 
 from memalchemy.codec.anchors import Anchor, AnchorCheck, check_anchor
 from memalchemy.database import Database
@@ -34,12 +34,16 @@ from memalchemy.maintenance.anchor_reading import (
     TenantReading,
     find_missing_tenants,
 )
+from memalchemy.maintenance.stored_tenants import (
+    add_tenants,
+    next_tenant_of_items,
+    next_tenant_of_logs,
+)
 from memalchemy.maintenance.verify.items import ItemCheck
 from memalchemy.maintenance.verify.log_signatures import LogSignatureCheck
 from memalchemy.maintenance.verify.logs import LogCheck
 from memalchemy.maintenance.verify.report import REMEDIES, Report, ReportBuilder, counted
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
-from memalchemy.search.scope import ITEMS
 from memalchemy.statements import after_key, statement
 
 LOG_ORDER = ("thread_id", "namespace", "log_id")
@@ -122,30 +126,6 @@ def _check_sample(sample: int | float | None) -> None:
         )
 
 
-async def list_tenants(db: Database) -> list[str]:
-    """List the tenants that have a thread or an item, in the order of the database."""
-    found: set[str] = set()
-    for family in (next_tenant_of_logs, next_tenant_of_items):
-        await _add_tenants(db, family, found)
-    return sorted(found, key=encode_id)
-
-
-async def _add_tenants(db: Database, family: Callable[..., Executable], found: set[str]) -> None:
-    """Add the tenants that a statement finds to *found*, each as the next one after the last."""
-    pages = scan(
-        db,
-        lambda after: family(db.dialect, after=after),
-        {},
-        lambda last: {"k_tenant": last.tenant},
-        size=1,
-    )
-    async with aclosing(pages):
-        async for page in pages:
-            if page[0].tenant is None:
-                break  # there is no next one
-            found.add(page[0].tenant)
-
-
 class DatabaseCheck:
     """Check the logs and items of one tenant, of one thread, or of all tenants."""
 
@@ -174,7 +154,7 @@ class DatabaseCheck:
         if self._whole:
             await self._check_storage()
         tenants = await self._list_tenants()
-        await self._note_signed(tenants)
+        await self._compare_registered_keys(tenants)
         try:
             await self._check_rows(tenants)
         except Corrupt as error:
@@ -186,6 +166,7 @@ class DatabaseCheck:
         await self.text_indexes.check_indexes(whole=self._whole)
         repaired = await self.text_indexes.repair(whole=self._whole) if repair else ()
         await self.text_indexes.add_findings(self.report)
+        self.report.add_shared_faults()
         self.report.add_notes()
         return repaired
 
@@ -208,20 +189,20 @@ class DatabaseCheck:
         found: set[str] = set()
         for family in (next_tenant_of_logs, next_tenant_of_items):
             try:
-                await _add_tenants(self.db, family, found)
+                await add_tenants(self.db, family, found)
             except Corrupt as error:
                 self.report.add("unreadable", f"the tenants cannot be listed: {error}")
         return sorted(found, key=encode_id)
 
-    async def _note_signed(self, tenants: Sequence[str]) -> None:
-        """Note that tenants are signed, where no key was given to check that with."""
-        if self.db.signing.signs:
-            return
+    async def _compare_registered_keys(self, tenants: Sequence[str]) -> None:
+        """Find the tenants that are signed and no key was given, or that were never signed."""
         registered = await run_query(
             self.db, read_registered_keys(self.db.dialect, scope="all"), {}
         )
         signed = {row.tenant for row in registered if row.namespace == SIGNING_NAMESPACE}
-        if number := len(signed.intersection(tenants)):
+        if self.db.signing.signs:
+            self.report.never_signed = frozenset(tenants) - signed
+        elif number := len(signed.intersection(tenants)):
             self.report.add(
                 "unchecked",
                 counted(number, "tenant is", "tenants are") + " signed and no signing keys were "
@@ -410,21 +391,6 @@ def _positions_of(sample: list[int] | None, first: int, count: int) -> list[int]
 
 
 # --- Statements ----------------------------------------------------------------------------------
-
-
-@statement(after=(True, False))
-def next_tenant_of_logs(dialect: Dialect, after: bool) -> Executable:
-    """Select the next tenant that has a thread, or NULL: a step along the index, not over rows."""
-    query = select(func.min(THREADS.c.tenant).label("tenant"))
-    return query.where(THREADS.c.tenant > bindparam("k_tenant")) if after else query
-
-
-@statement(after=(True, False))
-def next_tenant_of_items(dialect: Dialect, after: bool) -> Executable:
-    """Select the next tenant that has an item, or NULL; not memalchemy's own."""
-    tenant = ITEMS.c.tenant
-    query = select(func.min(tenant).label("tenant")).where(tenant != literal_column("'~'"))
-    return query.where(tenant > bindparam("k_tenant", type_=tenant.type)) if after else query
 
 
 def _of_tenant(query: Select[Any], scope: str) -> Select[Any]:

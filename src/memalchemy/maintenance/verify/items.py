@@ -36,17 +36,16 @@ from memalchemy.codec.search_text import may_be_item_search_text
 from memalchemy.codec.signed_rows import item_content_of
 from memalchemy.database import READ, Database, off_loop
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt, KeyMissing
+from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotEncrypted
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log.scan import PAGE, batches, run_query, scan
 from memalchemy.maintenance.verify.report import (
-    OPENING_ERRORS,
     REMEDIES,
     ReportBuilder,
+    SharedCause,
     code_of,
     counted,
     program,
-    signature_code,
 )
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.search.cache_versions import read_versions
@@ -133,24 +132,59 @@ class ItemCheck:
             await self._check_counters()
 
     async def _check_values(self, location: StoreNamespace, low: str, high: str) -> None:
-        keyring = self.db.keyring
         binds = location.binds() | {"p_low": low, "p_high": high}
         rows = await run_query(self.db, read_items(self.db.dialect), binds, identified_by=("key",))
         for index, row in enumerate(rows):
             self.report.items += 1
             if index in rows.damaged:
                 self._add("unreadable", rows.damaged[index], location, row.key)
-                continue
-            self.report.payload_bytes += len(row.value)
-            if row.version < 1:
-                self._add("version", f"it is at version {row.version}", location, row.key)
-            check = partial(_check_item, location, row, keyring)
-            for code, what in await off_loop(len(row.value), check):
-                if code == "key" and not keyring.encrypts:
-                    self.report.unopened += 1
-                    continue
-                remedy = REMEDIES.get(code) or _remedy(location, row.key, code)
-                self._add(code, what, location, row.key, remedy=remedy)
+            else:
+                self.report.payload_bytes += len(row.value)
+                await self._check_item(location, row)
+
+    async def _check_item(self, location: StoreNamespace, row: Any) -> None:
+        """Open an item, hold it to its signature, and compare its words with it."""
+        size, keys = len(row.value), self.db.signing
+        if row.version < 1:
+            self._add_fault("version", f"it is at version {row.version}", location, row)
+        if encryption.plain_codec(row.codec) != VALUE_CODEC:
+            return self._add_fault("codec", f"its codec is {row.codec!r}", location, row)
+        if row.meta is None:
+            self._add_fault("metadata", "its metadata is no JSON object", location, row)
+        try:
+            value = await off_loop(size, partial(_open_item, location, row, self.db.keyring))
+        except KeyMissing as error:
+            return self._add_unopened(error, location, row)
+        except (Corrupt, NotEncrypted) as error:
+            return self._add_fault(code_of(error), str(error), location, row)
+        if row.meta is None:
+            return None
+        content, words = item_content_of(row, self.tenant), (row.search_text, row.field_terms)
+        try:
+            await off_loop(size, partial(keys.check_whole, row.signature, content, words))
+        except (Corrupt, KeyMissing) as error:
+            return self._add_signature_error(error, f"the item {row.key!r}", location, row.key)
+        for code, what in await off_loop(size, partial(_compare_words, row, value)):
+            self._add_fault(code, what, location, row)
+        return None
+
+    def _add_fault(self, code: str, what: str, location: StoreNamespace, row: Any) -> None:
+        remedy = REMEDIES.get(code) or _remedy(location, row.key, code)
+        self._add(code, what, location, row.key, remedy=remedy)
+
+    def _add_unopened(self, error: KeyMissing, location: StoreNamespace, row: Any) -> None:
+        """Count an item that cannot be read without a key that was not given."""
+        if self.db.keyring.encrypts:
+            cause = SharedCause("key", self.tenant, error.key_id)
+            self.report.add_row(cause, f"the item {row.key!r}", location, affected=row.key)
+        else:
+            self.report.unopened += 1
+
+    def _add_signature_error(
+        self, error: MemalchemyError, what: str, location: StoreNamespace, key: str
+    ) -> None:
+        remedy = _remedy(location, key, "signature")
+        self.report.add_signature_error(error, what, location, remedy, key=key)
 
     async def _check_vectors(
         self, location: StoreNamespace, low: str, high: str, native: bool
@@ -162,19 +196,15 @@ class ItemCheck:
             if index in rows.damaged:
                 self._add("unreadable", rows.damaged[index], location, row.key)
                 continue
-            code, fault = "vector", _check_vector(row.vector, row.dimensions)
-            if fault is None:
-                try:
-                    check_vectors(location.tenant, [row], self.db.signing)
-                except (Corrupt, KeyMissing) as error:
-                    code = signature_code(error)
-                    fault = f"is not proven: {error.__cause__ or error}"
-            if fault is not None:
-                which = f"field {row.field!r}, model {row.model!r}, part {row.part}"
-                again = f"put the item again with its vectors: key {row.key!r}"
-                remedy = REMEDIES.get(code) or again
-                what = f"the vector of {which} {fault}"
-                self._add(code, what, location, row.key, remedy=remedy)
+            which = f"the vector of field {row.field!r}, model {row.model!r}, part {row.part}"
+            if fault := _check_vector(row.vector, row.dimensions):
+                remedy = f"put the item again with its vectors: key {row.key!r}"
+                self._add("vector", f"{which} {fault}", location, row.key, remedy=remedy)
+                continue
+            try:
+                check_vectors(location.tenant, [row], self.db.signing)
+            except (Corrupt, KeyMissing) as error:
+                self._add_signature_error(error, f"{which} of {row.key!r}", location, row.key)
 
     async def _check_counters(self) -> None:
         """Compare the counters of changes with the vectors, which are read first: counters grow."""
@@ -226,24 +256,20 @@ def _bytes_of(row: Any) -> int:
     return int(row.stored + VECTOR_NUMBER_BYTES * int(row.numbers))
 
 
-def _check_item(location: StoreNamespace, row: Any, keyring: Keyring) -> list[tuple[str, str]]:
-    """Decode an item and compare its words with it; return the codes and sentences of faults."""
-    if encryption.plain_codec(row.codec) != VALUE_CODEC:
-        return [("codec", f"its codec is {row.codec!r}")]
-    faults = [] if row.meta is not None else [("metadata", "its metadata is no JSON object")]
-    try:
-        place = item_place(location.tenant, location.namespace, row.key, row.version)
-        codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.value), place)
-        value = decode_payload(payload, checksum, codec)
-    except OPENING_ERRORS as error:
-        return [*faults, (code_of(error), str(error))]
-    if faults:
-        return faults
-    try:
-        keyring.signing.check(row.signature, item_content_of(row, location.tenant))
-        keyring.signing.check_words(row.signature, (row.search_text, row.field_terms))
-    except (Corrupt, KeyMissing) as error:
-        return [(signature_code(error), str(error))]
+def _open_item(location: StoreNamespace, row: Any, keyring: Keyring) -> Any:
+    """Return the value of an item.
+
+    Raises:
+        Corrupt, KeyMissing, NotEncrypted: it cannot be opened.
+    """
+    place = item_place(location.tenant, location.namespace, row.key, row.version)
+    codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.value), place)
+    return decode_payload(payload, checksum, codec)
+
+
+def _compare_words(row: Any, value: Any) -> list[tuple[str, str]]:
+    """Compare the words of an item with its value; return the codes and sentences of faults."""
+    faults = []
     try:
         if not may_be_item_search_text(row.search_text, value, row.meta):
             faults.append(("words", "the words it is found by are not those of its texts"))

@@ -19,7 +19,7 @@ from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.payloads import VALUE_CODEC, WRITES_CODEC, decode_payload, decode_writes
 from memalchemy.codec.places import row_place, state_place
 from memalchemy.codec.values import Parts, state_size
-from memalchemy.errors import Corrupt, MemalchemyError
+from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError
 from memalchemy.log import STATES, Log
 from memalchemy.maintenance.verify.report import OPENING_ERRORS, code_of
 
@@ -35,11 +35,19 @@ class Fault:
         seq: the position that is to blame.
         code: one of `report.CODES`.
         reason: the rest of a sentence that begins with the position.
+        key_id: the key that was not given, if that is the reason.
     """
 
     seq: int
     code: str
     reason: str
+    key_id: str | None = None
+
+    @classmethod
+    def of_opening(cls, seq: int, error: MemalchemyError) -> Fault:
+        """Return the fault of a payload that one of `OPENING_ERRORS` keeps from being opened."""
+        key_id = error.key_id if isinstance(error, KeyMissing) else None
+        return cls(seq, code_of(error), str(error), key_id)
 
 
 class RebuiltState(NamedTuple):
@@ -124,7 +132,7 @@ def rebuild_state(log: Log, row: Any, base: Parts | None, keyring: Keyring) -> P
         _, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
         check_payload(payload, checksum)
     except OPENING_ERRORS as error:
-        return Fault(row.seq, code_of(error), str(error))
+        return Fault.of_opening(row.seq, error)
     is_snapshot = row.kind == "snapshot"
     try:
         if is_snapshot:
@@ -168,7 +176,7 @@ def check_entry(log: Log, row: Any, keyring: Keyring) -> Fault | None:
         decode: Any = decode_writes if is_write else decode_payload
         decode(payload, checksum, codec)
     except OPENING_ERRORS as error:
-        return Fault(row.seq, code_of(error), str(error))
+        return Fault.of_opening(row.seq, error)
     return None
 
 

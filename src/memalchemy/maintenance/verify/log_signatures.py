@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,16 +15,11 @@ from memalchemy.codec.signed_rows import (
 )
 from memalchemy.database import READ, Database, off_loop
 from memalchemy.database.signed_logs import read_signed_head, read_signed_rows
-from memalchemy.errors import Corrupt, KeyMissing, NotSigned
+from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotSigned
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query, scan
 from memalchemy.log.signed_reads import check_sums
-from memalchemy.maintenance.verify.report import (
-    REMEDIES,
-    ReportBuilder,
-    program,
-    signature_code,
-)
+from memalchemy.maintenance.verify.report import ReportBuilder, program
 
 ROWS_AT_ONCE = 100
 
@@ -48,17 +42,18 @@ class LogSignatureCheck:
         heads = await run_query(self.db, read_signed_head(self.db.dialect, locks=False), binds)
         if not heads:
             return
-        found = self.report.errors
-        with self._finding("the head of the thread"):
-            self.db.signing.check_head(heads[0].signature, head_content(heads[0]))
-        head_is_right = self.report.errors == found
+        check_head = partial(self.db.signing.check_head, heads[0].signature, head_content(heads[0]))
+        head_is_right = self._holds("the head", check_head)
         for table in ("checkpoints", "deltas"):
             await self._check_table(table)
         if head_is_right:
             sums = partial(check_sums, self.db.dialect, self.log, self.db.signing)
-            # A row without a signature, which has no sum, has its own finding.
-            with self._finding("the rows of the thread"), suppress(NotSigned):
+            try:
                 await self.db.run(sums, READ)
+            except (NotSigned, KeyMissing):
+                pass  # a row that has no sum, which has its own finding
+            except Corrupt as error:
+                self._add(error, "the rows of the thread")
 
     async def _check_table(self, table: str) -> None:
         pages = scan(
@@ -77,23 +72,26 @@ class LogSignatureCheck:
         for row in page:
             if table == "checkpoints":
                 place = {"checkpoint_id": row.checkpoint_id, "seq": row.seq}
-                with self._finding(f"checkpoint {row.checkpoint_id!r}", **place):
-                    keys.check(row.signature, checkpoint_content_of(row, log_id))
+                content = checkpoint_content_of(row, log_id)
+                check = partial(keys.check, row.signature, content)
+                self._holds(f"checkpoint {row.checkpoint_id!r}", check, **place)
                 continue
-            with self._finding(f"the {row.kind} at position {row.seq}", seq=row.seq):
-                keys.check(row.signature, delta_content_of(row, log_id))
-            with self._finding(f"the words at position {row.seq}", seq=row.seq):
-                keys.check_words(row.signature, delta_words_of(row, log_id))
+            check = partial(keys.check, row.signature, delta_content_of(row, log_id))
+            if self._holds(f"the {row.kind} at position {row.seq}", check, seq=row.seq):
+                check = partial(keys.check_words, row.signature, delta_words_of(row, log_id))
+                self._holds(f"the words at position {row.seq}", check, seq=row.seq)
 
-    @contextmanager
-    def _finding(self, what: str, **place: Any) -> Iterator[None]:
-        """Add an error of a signature to the report, with its *place* in the log."""
+    def _holds(self, what: str, check: Callable[[], object], **place: Any) -> bool:
+        """Return whether a row is what was signed; report it, with its *place*, if it is not."""
         try:
-            yield
+            check()
         except (Corrupt, KeyMissing) as error:
-            code = signature_code(error)
-            remedy = REMEDIES.get(code) or self._remedy()
-            self.report.add(code, f"{what}: {error}", self.log, remedy=remedy, **place)
+            self._add(error, what, **place)
+            return False
+        return True
+
+    def _add(self, error: MemalchemyError, what: str, **place: Any) -> None:
+        self.report.add_signature_error(error, what, self.log, self._remedy(), **place)
 
     def _remedy(self) -> str:
         """Say what can be done about a row that is not what was signed."""

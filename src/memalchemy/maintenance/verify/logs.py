@@ -48,6 +48,7 @@ from memalchemy.maintenance.verify.report import (
     MAX_AFFECTED,
     REMEDIES,
     ReportBuilder,
+    SharedCause,
     counted,
     program,
 )
@@ -178,8 +179,8 @@ class LogCheck:
         fault = await off_loop(len(row.payload), partial(check_entry, self.log, row, keyring))
         if fault is None:
             self.report.entries += row.kind == "entry"
-        elif fault.code == "key" and not keyring.encrypts:
-            self.report.unopened += 1
+        elif fault.key_id is not None:
+            self._add_unopened(fault, row)
         else:
             thread = self.log.thread_id
             if row.kind == "write":
@@ -204,15 +205,24 @@ class LogCheck:
         if state is None:
             return  # deleted since it was read
         if isinstance(state, Fault):
-            if state.code != "key" or self.db.keyring.encrypts:
+            if state.key_id is None:
                 # A wrong base is the cause of a wrong state at the same position.
                 self._blame(chain_fault if chain_fault and state.seq == row.seq else state, row)
                 return
-            self.report.unopened += 1
+            self._add_unopened(state, row)
         if chain_fault is not None:
             self._add("depth", self._sentence(chain_fault), **_place(row))
         if not isinstance(state, Fault):
             self._add_state(row, state)
+
+    def _add_unopened(self, fault: Fault, row: Any) -> None:
+        """Count a row that cannot be read without a key that was not given."""
+        if not self.db.keyring.encrypts:
+            self.report.unopened += 1
+            return
+        cause = SharedCause("key", self.log.tenant, fault.key_id)
+        what = f"position {row.seq}"
+        self.report.add_row(cause, what, self.log, affected=row.checkpoint_id)
 
     def _add_state(self, row: Any, state: Parts) -> None:
         """Count a state that is whole, and keep it if later ones build on it."""

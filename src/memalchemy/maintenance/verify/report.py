@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
-from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotEncrypted
+from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotEncrypted, NotSigned
 
 CODES = {
     "storage": "the database itself finds its file damaged",
@@ -55,17 +55,12 @@ def code_of(error: MemalchemyError) -> str:
     return "key" if isinstance(error, KeyMissing) else "plaintext"
 
 
-def signature_code(error: MemalchemyError) -> str:
-    """Return the code of an error of a signature."""
-    return "signing-key" if isinstance(error, KeyMissing) else "signature"
-
-
 REMEDIES = {
     "log-id": "put the names back that it had, or delete its row of threads, with which its "
     "checkpoints and entries go",
-    "key": "run verify with the key in MEMALCHEMY_KEYS",
-    "signing-key": "run verify with the key in MEMALCHEMY_SIGNING_KEYS; if nobody has such a key, "
-    "somebody else wrote the row",
+    "key": "run verify with the key in MEMALCHEMY_KEYS, too",
+    "signing-key": "run verify with the key in MEMALCHEMY_SIGNING_KEYS, too; if nobody has such a "
+    "key, somebody else wrote these rows",
     "anchor": "if a backup was restored on purpose, memalchemy anchor FILE --accept-rollback; "
     "otherwise find out who has put an older copy back, or removed something",
     "plaintext": "see who wrote it: memalchemy rotate-keys --dry-run lists all such rows; if it "
@@ -161,6 +156,11 @@ class Report:
 class Location(Protocol):
     """A log, or a namespace of a store: whatever has rows with keys of their own."""
 
+    @property
+    def tenant(self) -> str:
+        """Return the tenant whose it is."""
+        ...
+
     def binds(self) -> dict[str, Any]:
         """Return the binds of a statement on its rows."""
         ...
@@ -168,6 +168,29 @@ class Location(Protocol):
     def _asdict(self) -> dict[str, Any]:
         """Return its attributes of a `Finding`."""
         ...
+
+
+class SharedCause(NamedTuple):
+    """What rows of a tenant have in common that cannot be read or proven: one finding for all.
+
+    Attributes:
+        code: ``key``, ``signing-key``, or ``signature`` for a tenant that was never signed.
+        key_id: the key that was not given.
+    """
+
+    code: str
+    tenant: str
+    key_id: str | None = None
+
+
+@dataclass(slots=True)
+class SharedFault:
+    """The rows with a `SharedCause`: their number, the first, and the names of what is affected."""
+
+    first: str
+    rows: int = 0
+    affected: list[str] = field(default_factory=list)
+    affected_count: int = 0
 
 
 @dataclass(slots=True)
@@ -187,7 +210,10 @@ class ReportBuilder:
     """States that no checkpoint names and no state builds on."""
     unopened: int = 0
     """Encrypted rows, where no keys were given."""
+    never_signed: frozenset[str] = frozenset()
+    """Tenants that no key is registered for, where signing keys were given."""
     findings: list[Finding] = field(default_factory=list)
+    shared: dict[SharedCause, SharedFault] = field(default_factory=dict)
 
     def add(
         self, code: str, sentence: str, location: Location | None = None, **details: Any
@@ -199,6 +225,59 @@ class ReportBuilder:
         self.errors += finding.severity == "error"
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
+
+    def add_signature_error(
+        self, error: MemalchemyError, what: str, location: Location, remedy: str, **details: Any
+    ) -> None:
+        """Add that *what* is not proven: a finding of its own, unless many rows share the cause."""
+        tenant = location.tenant
+        if isinstance(error, KeyMissing):
+            self.add_row(SharedCause("signing-key", tenant, error.key_id), what, location)
+        elif isinstance(error, NotSigned) and tenant in self.never_signed:
+            self.add_row(SharedCause("signature", tenant), what, location)
+        else:
+            self.add("signature", f"{what}: {error}", location, remedy=remedy, **details)
+
+    def add_row(
+        self, cause: SharedCause, what: str, location: Location, affected: str | None = None
+    ) -> None:
+        """Count a row that has a shared cause.
+
+        Args:
+            what: the row, for people.
+            affected: the id of the checkpoint, or the key of the item, that it is of.
+        """
+        place = location._asdict()
+        where = repr(place.get("thread_id") or place["namespace"])
+        fault = self.shared.setdefault(cause, SharedFault(f"{what} of {where}"))
+        fault.rows += 1
+        if affected is not None:
+            fault.affected_count += 1
+            if len(fault.affected) < MAX_AFFECTED:
+                fault.affected.append(affected)
+
+    def add_shared_faults(self) -> None:
+        """Add one finding for each shared cause."""
+        for cause, fault in self.shared.items():
+            rows = counted(fault.rows, "row", "rows")
+            if cause.key_id is not None:
+                how = "encrypted" if cause.code == "key" else "signed"
+                what = f"{rows} {how} with the key {cause.key_id}, which was not given"
+                remedy = REMEDIES[cause.code]
+            else:
+                what = (
+                    f"no signing key is registered for the tenant, and {rows} without a signature: "
+                    "it was never signed, or somebody has removed the key and the signatures"
+                )
+                remedy = f"if it was never signed: {program(cause.tenant)} sign"
+            self.add(
+                cause.code,
+                f"{what}; the first: {fault.first}",
+                tenant=cause.tenant,
+                affected=tuple(fault.affected),
+                affected_count=fault.affected_count,
+                remedy=remedy,
+            )
 
     def add_notes(self) -> None:
         """Add the notes about rows that were counted."""

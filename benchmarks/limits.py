@@ -157,7 +157,7 @@ async def _long_thread(
 
     key = log_key(ours.db.tenant, LONG, "/")
     async with by_hand(where) as fetch:
-        sums = partial(fetch, STATS.format("?1"), key.bytes)
+        sums = partial(fetch, STATS.format("?"), key.bytes, key.bytes)
         found = None
         if isinstance(where, str):
             sums = partial(fetch, STATS.format("$1"), key)

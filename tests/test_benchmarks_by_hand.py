@@ -16,7 +16,7 @@ async def test_a_statement_by_hand_fetches_what_ours_has_written(tmp_path: Path)
     async with Database(f"sqlite:///{tmp_path}/a.db") as db:
         await Checkpointer(db).save({"step": 1}, "thread")
         async with by_hand(tmp_path / "a.db") as fetch:
-            rows = await fetch("SELECT head_id FROM threads WHERE thread_id = ?1", "thread")
+            rows = await fetch("SELECT head_id FROM threads WHERE thread_id = ?", "thread")
 
         assert [head for (head,) in rows] == await Checkpointer(db).list_checkpoints("thread")
 

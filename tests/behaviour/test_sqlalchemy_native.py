@@ -317,6 +317,7 @@ async def test_processes_with_cached_bases_save_while_the_host_deletes_under_the
     await text_index_is_sound(db)
 
 
+@pytest.mark.one_server_only("a host's own table has to be distributed like threads, too")
 async def test_the_hosts_rows_go_with_the_thread_they_point_to(
     db: Database, session: AsyncSession, checkpointer: Checkpointer
 ) -> None:

@@ -2927,6 +2927,7 @@ DO UPDATE SET seq = $2::BIGINT, parent_id = nullif(coalesce($5::VARCHAR, checkpo
     $4::VARCHAR), rests_on = $8::VARCHAR, run_id = $9::VARCHAR, meta = $10::JSONB,
   raw_size = $11::INTEGER, stored_size = $12::INTEGER, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
   created_at = $14::TIMESTAMP WITH TIME ZONE, signature = $15::BYTEA
+RETURNING checkpoints.ordinal
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -4839,6 +4840,13 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
+-- log.heads.find_base()
+SELECT 1
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+AND deltas.checksum = $3::BIGINT
+
 -- log.heads.find_heads_of_thread()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
   threads.deleted_at, threads.version, threads.tenant, threads.thread_id
@@ -4936,6 +4944,11 @@ WHERE threads.log_id = $2::UUID
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- log.heads.uncount_checkpoint()
+UPDATE threads
+SET last_ordinal=(threads.last_ordinal - $1::BIGINT)
+WHERE threads.log_id = $2::UUID
 
 -- log.listing.list_all_threads()
 SELECT DISTINCT threads.thread_id

@@ -52,6 +52,7 @@ from memalchemy.log.heads import (
     moved_values,
     new_head_values,
     revived_values,
+    uncount_checkpoint,
     update_head,
     upsert_head,
     version_conflict,
@@ -171,12 +172,14 @@ def upsert_checkpoint(dialect: Dialect) -> Executable | None:
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
     values = _checkpoint_values(previous) | column_binds(CHECKPOINTS, ["ordinal"]) | {"seq": seq}
     signed = signature_bind(CHECKPOINTS)
-    return dialect.statements.upsert(
+    written = dialect.statements.upsert(
         CHECKPOINTS,
         values | signed,
         ("log_id", "checkpoint_id"),
         _replacement_values(seq) | signed,
     )
+    # A checkpoint that was there keeps its ordinal, which tells a save that has not looked before.
+    return written.returning(CHECKPOINTS.c.ordinal) if dialect.distributed else written
 
 
 @statement()
@@ -306,8 +309,13 @@ def append_checkpoint(
         variant = {"mode": mode, "condition": condition, "parent": parent, "retain": retain}
         rows = yield save_checkpoint(dialect, **variant), values
         return _position(Allotted._make(rows[0]), values["p_checksum"]) if rows else None
+    # The head of a signed log is signed with the number that is counted.
+    counts_later = dialect.distributed and not (apart or parent)
     if dialect.distributed:
-        looked = yield from look(dialect, values, based=mode == "unchanged", parent=parent)
+        based = mode == "unchanged"
+        looked = yield from look(
+            dialect, values, based=based, parent=parent, counts=not counts_later
+        )
         if looked is None:
             return None
         values = looked
@@ -336,7 +344,9 @@ def append_checkpoint(
     yield insert_row(dialect, of="state"), placed
     position = _position(head, placed["p_checksum"])
     if dialect.upserts:
-        yield upsert_checkpoint(dialect), placed
+        written = yield upsert_checkpoint(dialect), placed
+        if counts_later and written[0].ordinal != head.last_ordinal:
+            yield uncount_checkpoint(dialect), placed  # it was there
     else:
         replaced = yield update_checkpoint(dialect), placed
         if not replaced.touched:

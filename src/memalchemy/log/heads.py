@@ -266,12 +266,15 @@ def has_base(routed: bool = False) -> ColumnElement[bool]:
     Binds ``p_base_seq`` and ``p_base_checksum``. The epoch alone does not tell: it stays the same
     where a standby that lagged has taken over, or an older copy was restored.
     """
-    base = and_(
+    return select(literal_column("1")).where(_is_base(routed)).exists()
+
+
+def _is_base(routed: bool) -> ColumnElement[bool]:
+    return and_(
         _is_here(DELTAS, routed),
         DELTAS.c.seq == bindparam("p_base_seq", type_=DELTAS.c.base_seq.type),
         DELTAS.c.checksum == bindparam("p_base_checksum", type_=DELTAS.c.checksum.type),
     )
-    return select(literal_column("1")).where(base).exists()
 
 
 def has_parent(routed: bool = False) -> ColumnElement[bool]:
@@ -373,18 +376,44 @@ def look_at_log(dialect: Dialect, based: bool, parent: bool) -> Executable | Non
 
 
 def look(
-    dialect: Dialect, values: Mapping[str, Any], *, based: bool, parent: bool
+    dialect: Dialect, values: Mapping[str, Any], *, based: bool, parent: bool, counts: bool = True
 ) -> Program[dict[str, Any] | None]:
     """Return *values* with what `look_at_log` counts; ``None`` if the base or parent is missing.
 
     Citus sends the UPDATE of a head, which every save waits for, by a shorter way if it looks at no
     other table.
+
+    Args:
+        counts: count the checkpoint. Otherwise it is taken for a new one, and there is no *parent*.
     """
+    if not counts:
+        if based and not (yield find_base(dialect), values):
+            return None
+        return dict(values) | {"p_new": 1}
     rows = yield look_at_log(dialect, based=based, parent=parent), values
     found = rows[0] if rows else None
     if (based and not (found and found.base)) or (parent and not (found and found.parent)):
         return None
     return dict(values) | {"p_new": found.new if found else 1}
+
+
+@statement()
+def find_base(dialect: Dialect) -> Executable | None:
+    """Select 1 if the base of a new state exists and is the one that was read; see `has_base`.
+
+    One table and its whole key: Citus plans it once and sends it by the shortest way.
+    """
+    if not dialect.distributed:
+        return None
+    return select(literal_column("1", Integer)).select_from(DELTAS).where(_is_base(routed=True))
+
+
+@statement()
+def uncount_checkpoint(dialect: Dialect) -> Executable | None:
+    """Take back that the checkpoint of a save was counted as a new one."""
+    if not dialect.distributed:
+        return None
+    return update(THREADS).where(of_log(THREADS)).values(last_ordinal=THREADS.c.last_ordinal - 1)
 
 
 # --- A signed head that is known -----------------------------------------------------------------

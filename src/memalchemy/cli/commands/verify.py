@@ -103,6 +103,11 @@ def _print_report(ctx: Context, report: Report) -> None:
     if report.items:
         summary += f"; {count(report.items, 'item')} read"
     ctx.terminal.print(summary)
+    if not report.text_indexes:
+        what = (
+            "the text indexes were not compared with the rows: the nodes of the cluster have them"
+        )
+        ctx.terminal.print(what, style="yellow")
     if report.ok and any(finding.code == "unchecked" for finding in report.findings):
         what = "ok: nothing is wrong in what was checked; the note says what was not"
         ctx.terminal.print(what, style="green")

@@ -249,11 +249,16 @@ async def row_of(store: Store, key: str) -> dict[str, Any]:
 
 
 async def restore(store: Store, key: str, values: dict[str, Any]) -> None:
+    now = await row_of(store, key)
+    values = {name: value for name, value in values.items() if now[name] != value}
     statement = update(ITEMS).where(here(ITEMS, store.db.tenant, key)).values(**values)
     await store.db.run_sync(lambda connection: connection.execute(statement))
 
 
-@pytest.mark.parametrize("name", ["key", "namespace"])
+ELSEWHERE = pytest.mark.one_server_only("Citus refuses an UPDATE that moves a row to another shard")
+
+
+@pytest.mark.parametrize("name", ["key", pytest.param("namespace", marks=ELSEWHERE)])
 async def test_an_item_that_was_moved_is_refused_where_it_is(store: Store, name: str) -> None:
     await store.put(NS, "moved", {"n": 3})
     place = {"key": "other", "namespace": "/elsewhere/"}

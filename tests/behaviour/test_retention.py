@@ -413,7 +413,9 @@ async def test_a_hundred_times_the_threads_take_the_same_statements_a_batch(
     assert pruned == 10_001
     (event,) = (one for one in told if one.name == "checkpoint.prune")
     pages = 10_001 // bulk_delete.MAX_LOGS + 1
-    assert event.round_trips <= pages * 7  # read, lock, rank, forget, sweep, move
+    # Of a page of logs: read, lock, rank, forget, sweep, move. A cluster does them log by log.
+    most = 10_001 * 8 + pages if db.dialect.distributed else pages * 7
+    assert event.round_trips <= most
     assert peak < 8 * 1024 * 1024
     assert await checkpointer.prune(keep_last=1, dry_run=True) == 0
     assert await checkpointer.vacuum(0) == 10_001

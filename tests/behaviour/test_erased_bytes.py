@@ -11,9 +11,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import select
 
 from memalchemy import Checkpointer, Database, Store, ThreadLog, events, space
 from memalchemy.database import sqlite_shrink
+from memalchemy.log.tables import THREADS
 from servers import Postgres
 
 pytestmark = [
@@ -190,9 +192,8 @@ async def test_metadata_of_a_first_save_goes_with_its_checkpoint(
     await checkpointer.save({"n": 1}, "t", "first", {"subject": SUBJECT})
     await checkpointer.save({"n": 2}, "t", "second")
     await checkpointer.delete("t", "first")
-    heads = await db.run_sync(
-        lambda c: c.exec_driver_sql("SELECT meta FROM threads WHERE meta IS NOT NULL").all()
-    )
+    query = select(THREADS.c.meta).where(THREADS.c.tenant == db.tenant, THREADS.c.meta.is_not(None))
+    heads = await db.run_sync(lambda connection: connection.execute(query).all())
     assert not [head for head in heads if SUBJECT in str(head)]
     assert await checkpointer.forget(metadata={"subject": SUBJECT}) == 0
     assert await checkpointer.exists("t", "second")

@@ -104,6 +104,12 @@ def test_a_backup_that_is_put_back_is_refused_until_it_is_accepted(
     assert report.code == 5
     assert {one["code"] for one in report.json["findings"]} == {"anchor"}
     assert len(report.json["findings"]) == 4
+    remedy = report.json["findings"][0]["remedy"]
+    assert "memalchemy anchor FILE --accept-rollback;" in remedy
+    of_all = call("--db", file_url, "verify", "--anchor", file, "--all-tenants", "--json").json
+    assert (
+        "memalchemy anchor FILE --all-tenants --accept-rollback;" in of_all["findings"][0]["remedy"]
+    )
     for _ in range(2):
         refused = call("--db", file_url, "anchor", file)
         assert refused.code == 5

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from programs import alembic
+from programs import CHECKOUT, alembic
 
 from memalchemy import Checkpointer, Database, migrate
 from servers import Postgres
@@ -132,6 +132,18 @@ def test_a_hosts_alembic_is_warned(place: Place, caplog: pytest.LogCaptureFixtur
     caplog.clear()
     alembic(host, "-x", f"url={url}", *schema, "upgrade", "heads")
     assert [one for one in caplog.records if one.levelname == "WARNING"] == []
+
+
+def test_the_alembic_command_says_that_it_converted(place: Place) -> None:
+    ini = CHECKOUT / "alembic.ini"
+    url = place.server.url(place.name, user=place.role)
+    upgrade = ("-x", f"url={url}", *(("-x", f"schema={place.schema}") if place.schema else ()))
+    alembic(ini, *upgrade, "upgrade", "head")
+    place.install_pgvector()
+
+    told = alembic(ini, *upgrade, "upgrade", "head")
+    assert "converted the vectors from bytes to pgvector's type; the database is at" in told
+    assert "nothing to do" in alembic(ini, *upgrade, "upgrade", "head")
 
 
 async def test_an_upgrade_after_pgvector_came_converts_every_row_in_place(place: Place) -> None:

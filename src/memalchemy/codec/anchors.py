@@ -406,8 +406,9 @@ def refused_by_anchor(why: str) -> Corrupt:
     """Return the error for something that is not as an anchor tells it."""
     return Corrupt(
         f"{why}. An older copy was put back, or something was removed; `memalchemy verify "
-        "--anchor` lists what. If a backup was restored on purpose, `memalchemy anchor "
-        "--accept-rollback` makes a new anchor, to be given instead."
+        "--anchor` lists what. If a backup was restored on purpose, `memalchemy anchor FILE "
+        "--accept-rollback`, with the --tenant or --all-tenants that FILE was made with, makes a "
+        "new anchor, to be given instead."
     )
 
 

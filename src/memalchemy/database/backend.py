@@ -405,9 +405,10 @@ class Backend:
             told += (
                 " The tenants are walled. So a superuser, or a role with BYPASSRLS, has to run "
                 "this, and a restore has to build the wall again, for its policies call a function "
-                "that is not in the dump. To restore into the new database of $NEW_URL, as the "
-                f"role that is to own the tables: {dialect_wall.restore_command(file)} (name the "
-                "roles of --admin)."
+                "that is not in the dump. To restore into the new database of $NEW_URL, let a "
+                "superuser run CREATE EXTENSION vector; there, unless this one has no pgvector, "
+                "and then, as the role that is to own the tables: "
+                f"{dialect_wall.restore_command(file)} (name the roles of --admin)."
             )
             if wall.is_active or wall.is_shut_out:
                 url = url.set(username="SUPERUSER")

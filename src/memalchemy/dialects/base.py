@@ -377,8 +377,12 @@ class Vectors:
         """Return whether vectors can have a native type here; install it if the role may."""
         return True
 
-    def convert_bytes(self, connection: Connection, schema: str | None) -> None:
-        """Convert a column that was made as bytes, now that there is a native type."""
+    def convert_bytes(self, connection: Connection, schema: str | None) -> bool:
+        """Convert a column that was made as bytes, now that there is a native type.
+
+        Returns whether there was one.
+        """
+        return False
 
     def is_native(self, connection: Connection, schema: str | None) -> bool | None:
         """Return whether the column has the native type, where it may be bytes.

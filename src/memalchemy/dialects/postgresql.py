@@ -640,14 +640,14 @@ class PostgreSQLVectors(Vectors):
             raise
         return True
 
-    def convert_bytes(self, connection: Connection, schema: str | None) -> None:
+    def convert_bytes(self, connection: Connection, schema: str | None) -> bool:
         key: list[ColumnClause[Any]] = [
             column(name) for name in ("tenant", "namespace", "key", "field", "model", "part")
         ]
         old, new = column("vector", LargeBinary), column("native", Text)
         embeddings = table("embeddings", *key, old, new, schema=schema)
         if self.is_native(connection, schema) is not False:
-            return
+            return False
         quote = connection.dialect.identifier_preparer.quote
         name = f"{quote(schema)}.embeddings" if schema else "embeddings"
         connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN native VECTOR")
@@ -672,6 +672,7 @@ class PostgreSQLVectors(Vectors):
             "RENAME COLUMN native TO vector",
         ):
             connection.exec_driver_sql(f"ALTER TABLE {name} {change}")
+        return True
 
     def is_native(self, connection: Connection, schema: str | None) -> bool | None:
         found = connection.scalar(self.column_type(), {"p_schema": schema})

@@ -147,7 +147,7 @@ class PostgreSQLTenantWall(TenantWall):
         dump, contents = shlex.quote(file), shlex.quote(f"{file}.list")
         return (
             f"pg_restore --list {dump} | grep -v ' POLICY .* memalchemy_' > {contents} && "
-            f'pg_restore --exit-on-error --no-owner --use-list={contents} --dbname="$NEW_URL" '
+            f'pg_restore --single-transaction --no-owner --use-list={contents} --dbname="$NEW_URL" '
             f'{dump} && memalchemy --db "$NEW_URL" tenants enforce'
         )
 

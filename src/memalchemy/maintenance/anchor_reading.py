@@ -53,6 +53,7 @@ from memalchemy.errors import Corrupt, KeyMissing
 from memalchemy.keys import encode_namespace
 from memalchemy.log.scan import batches, run_query, scan
 from memalchemy.log.tables import THREADS
+from memalchemy.maintenance.command_names import anchor_command
 from memalchemy.maintenance.sign import read_items_to_sign
 from memalchemy.search.scope import ITEMS, in_scope, key_lists, scope_binds
 from memalchemy.statements import Program, after_key, column_bind, program_of, statement
@@ -228,7 +229,7 @@ class TenantReading:
             f"the anchor is not one of tenant {self._db.tenant!r} of this database: it is of "
             "another database, or this one was restored from a backup that is older than its first "
             "anchor, or somebody has changed its registry. If it was restored on purpose, "
-            "`memalchemy anchor --accept-rollback` takes a new anchor."
+            f"`{anchor_command(self._db.tenant)} --accept-rollback` takes a new anchor."
         )
 
     def _older_than_anchor(self, anchoring: Anchoring | None) -> str | None:

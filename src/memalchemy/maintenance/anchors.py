@@ -18,6 +18,7 @@ from memalchemy.maintenance.anchor_reading import (
     find_missing_tenants,
     first_key_id,
 )
+from memalchemy.maintenance.command_names import anchor_command
 from memalchemy.maintenance.stored_tenants import list_tenants
 
 NAMED = 5
@@ -81,15 +82,15 @@ async def anchor(
     if before is not None and all_tenants and not accept_rollback:
         findings += find_missing_tenants(before, tenants)
     if findings and not accept_rollback:
-        raise _refused(findings)
+        raise _refused(findings, None if all_tenants else db.tenant)
     return make_anchor(db.signing, sections.values())
 
 
-def _refused(findings: Sequence[AnchorFinding]) -> Corrupt:
+def _refused(findings: Sequence[AnchorFinding], tenant: str | None) -> Corrupt:
     named = "; ".join(str(one) for one in findings[:NAMED])
     more = f"; and {len(findings) - NAMED:,} more" if len(findings) > NAMED else ""
     return Corrupt(
         f"no new anchor was taken, since the database is not what the last one tells: {named}"
         f"{more}. `memalchemy verify --anchor` lists all. If a backup was restored on purpose, "
-        "`memalchemy anchor --accept-rollback` takes an anchor of what is there."
+        f"`{anchor_command(tenant)} --accept-rollback` takes an anchor of what is there."
     )

@@ -276,13 +276,14 @@ def run_environment(
         warnings.filterwarnings("ignore", "autogenerate skipping|Did not recognize type 'vector'")
         context.run_migrations()
     note_releases(migration, steps, connection.exec_driver_sql)
-    if native:
-        ours.vectors.convert_bytes(connection, schema)
+    converted = native and ours.vectors.convert_bytes(connection, schema)
     if command not in ("upgrade", "downgrade"):
         return None
     now = _places(migration)
-    moved = f"from {before} to {now}, ran {', '.join(steps.ran)}" if steps.ran else "nothing to do"
-    return f"{moved}; the database is at {now}"
+    done = [f"from {before} to {now}, ran {', '.join(steps.ran)}"] if steps.ran else []
+    if converted:
+        done.append("converted the vectors from bytes to pgvector's type")
+    return f"{' and '.join(done) or 'nothing to do'}; the database is at {now}"
 
 
 def _places(migration: MigrationContext) -> str:

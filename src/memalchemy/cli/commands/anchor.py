@@ -75,7 +75,7 @@ async def anchor(
                 progress=lambda done: progress.update(done, None),
             )
     _write(made, file)
-    _report(ctx, made, file)
+    _report(ctx, made, file, all_tenants=all_tenants)
 
 
 def _read_previous(file: Path, previous: Path | None) -> Anchor | None:
@@ -95,7 +95,7 @@ def _write(made: Anchor, file: Path) -> None:
         raise UsageError(f"the anchor {file} cannot be written: {error.strerror}") from error
 
 
-def _report(ctx: Context, made: Anchor, file: Path) -> None:
+def _report(ctx: Context, made: Anchor, file: Path, *, all_tenants: bool) -> None:
     tenants = count(len(made.sections), "tenant")
     if file == STDOUT:
         ctx.terminal.print_note(f"{len(made):,} logs and items of {tenants}: {made.digest}")
@@ -112,4 +112,8 @@ def _report(ctx: Context, made: Anchor, file: Path) -> None:
         )
     else:
         ctx.terminal.print(f"{len(made):,} logs and items of {tenants} are anchored in {file}")
+        if len(made.sections) > 1 and not all_tenants:
+            ctx.terminal.print(
+                f"tenant {ctx.tenant!r} alone was looked at; --all-tenants takes all"
+            )
         ctx.terminal.print(f"digest {made.digest}")

@@ -313,9 +313,10 @@ def _refuse_start(start: str | None) -> None:
 
 
 BYTES = (
-    "vectors are stored as bytes and compared in the application, because pgvector is not "
-    "installed in this database: the server does not have it, or this role may not install it. Let "
-    "a superuser run CREATE EXTENSION vector; in this database, and then run upgrade again"
+    "vectors are stored as bytes and compared in the application, because pgvector was not in this "
+    "database when it was upgraded: the server did not have it, or the role may not install it. "
+    "Unless that was done since, let a superuser run CREATE EXTENSION vector; in this database. "
+    "Then run upgrade again"
 )
 """Note on a PostgreSQL database without pgvector."""
 

@@ -34,6 +34,7 @@ from memalchemy.maintenance.anchor_reading import (
     TenantReading,
     find_missing_tenants,
 )
+from memalchemy.maintenance.command_names import anchor_command
 from memalchemy.maintenance.stored_tenants import (
     add_tenants,
     next_tenant_of_items,
@@ -337,8 +338,14 @@ class DatabaseCheck:
     async def _hold_to_anchor(self, anchor: AnchorCheck, tenants: Sequence[str]) -> None:
         """Hold heads and items to an anchor. What their signatures do not prove is told before."""
 
+        accepting = anchor_command(None if self._all_tenants else self.db.tenant)
+        remedy = (
+            f"if a backup was restored on purpose, {accepting} --accept-rollback; otherwise find "
+            "out who has put an older copy back, or removed something"
+        )
+
         def found(finding: AnchorFinding) -> None:
-            self.report.add("anchor", remedy=REMEDIES["anchor"], **asdict(finding))
+            self.report.add("anchor", remedy=remedy, **asdict(finding))
 
         for tenant in tenants:
             reading = TenantReading(self.db.for_tenant(tenant), anchor, found, RowCounter(None))

@@ -39,13 +39,13 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotEncrypted
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log.scan import PAGE, batches, run_query, scan
+from memalchemy.maintenance.command_names import program
 from memalchemy.maintenance.verify.report import (
     REMEDIES,
     ReportBuilder,
     SharedCause,
     code_of,
     counted,
-    program,
 )
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.search.cache_versions import read_versions

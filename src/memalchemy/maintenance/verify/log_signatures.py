@@ -19,7 +19,8 @@ from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotSigned
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query, scan
 from memalchemy.log.signed_reads import check_sums
-from memalchemy.maintenance.verify.report import ReportBuilder, program
+from memalchemy.maintenance.command_names import program
+from memalchemy.maintenance.verify.report import ReportBuilder
 
 ROWS_AT_ONCE = 100
 

@@ -33,6 +33,7 @@ from memalchemy.log.tables import (
     routed,
     same_log,
 )
+from memalchemy.maintenance.command_names import program
 from memalchemy.maintenance.log_positions import list_positions, scan_positions
 from memalchemy.maintenance.verify.log_rows import (
     Fault,
@@ -50,7 +51,6 @@ from memalchemy.maintenance.verify.report import (
     ReportBuilder,
     SharedCause,
     counted,
-    program,
 )
 from memalchemy.statements import Answer, statement
 

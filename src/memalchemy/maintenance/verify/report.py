@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotEncrypted, NotSigned
+from memalchemy.maintenance.command_names import program
 
 CODES = {
     "storage": "the database itself finds its file damaged",
@@ -61,8 +61,6 @@ REMEDIES = {
     "key": "run verify with the key in MEMALCHEMY_KEYS, too",
     "signing-key": "run verify with the key in MEMALCHEMY_SIGNING_KEYS, too; if nobody has such a "
     "key, somebody else wrote these rows",
-    "anchor": "if a backup was restored on purpose, memalchemy anchor FILE --accept-rollback; "
-    "otherwise find out who has put an older copy back, or removed something",
     "plaintext": "see who wrote it: memalchemy rotate-keys --dry-run lists all such rows; if it "
     "is genuine, memalchemy rotate-keys --encrypt-plaintext",
 }
@@ -323,11 +321,6 @@ class ReportBuilder:
             repaired=repaired,
             seconds=seconds,
         )
-
-
-def program(tenant: str) -> str:
-    """Return the name of the command line, with a tenant."""
-    return "memalchemy" + ("" if tenant == "default" else f" --tenant {shlex.quote(tenant)}")
 
 
 def counted(number: int, one: str, many: str) -> str:

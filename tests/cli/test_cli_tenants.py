@@ -30,6 +30,22 @@ def owned(postgres: Postgres) -> Iterator[str]:
         yield name
 
 
+def test_tenants_are_listed_and_an_empty_one_says_so(call: Call, file_url: str) -> None:
+    assert call("--db", file_url, "upgrade").code == 0
+    assert call("--db", file_url, "tenants", "list", "--json").json == []
+    for tenant in ("zoo", "acme"):
+        put = call("--db", file_url, "--tenant", tenant, "store", "put", "n", "k", '"mine"')
+        assert put.code == 0, put.err
+
+    listed = call("--db", file_url, "tenants", "list", "--json")
+    assert listed.json == [{"tenant": "acme"}, {"tenant": "zoo"}]
+    assert "2 tenants" in call("--db", file_url, "tenants", "list").err
+    assert (
+        "`memalchemy tenants list` names those that have" in call("--db", file_url, "threads").err
+    )
+    assert "names those" not in call("--db", file_url, "threads", "--pattern", "x*").err
+
+
 def test_an_owner_builds_the_wall_and_takes_it_down(
     call: Call, postgres: Postgres, owned: str
 ) -> None:

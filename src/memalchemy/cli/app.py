@@ -162,4 +162,4 @@ for _command in (
 add_group(app, "store", "Read and write items of the store.", store.COMMANDS)
 add_group(app, "log", "List logs of entries, such as conversations.", log.COMMANDS)
 add_group(app, "index", "Manage vector indexes.", index.COMMANDS)
-add_group(app, "tenants", "Wall tenants from each other in the database.", tenants.COMMANDS)
+add_group(app, "tenants", "List tenants, and wall them from each other.", tenants.COMMANDS)

@@ -99,6 +99,9 @@ async def threads(
     if len(logs) > len(ids):
         note += f", {count(len(logs), 'log')}"  # a thread has one in each namespace
     ctx.terminal.print_note(note)
+    if not logs and pattern == "*" and namespace is None:
+        what = f"tenant {ctx.tenant!r} has none; `memalchemy tenants list` names those that have"
+        ctx.terminal.print_note(what)
     if len(logs) == limit:
         ctx.terminal.print_note(f"only the {count(limit, 'log')} written last; --limit shows more")
 

@@ -1,4 +1,4 @@
-"""Commands of ``memalchemy tenants``, which wall the tenants from each other in the database."""
+"""Commands of ``memalchemy tenants``: which there are, and the wall between them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import typer
 
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
+from memalchemy.cli.formatting import count
+from memalchemy.cli.tables import Column
 from memalchemy.errors import WallIncomplete
 
 if TYPE_CHECKING:
@@ -17,6 +19,21 @@ if TYPE_CHECKING:
 SqlOption = Annotated[
     bool, typer.Option("--sql", help="Print the SQL script without connecting; run nothing.")
 ]
+
+
+@command("list", example="memalchemy --db sqlite:///agent.db tenants list")
+async def list_(ctx: Context) -> None:
+    """List the tenants that have a thread or an item."""
+    from memalchemy.maintenance.stored_tenants import list_tenants
+
+    async with ctx.database(read_only=True) as db:
+        await db.check_sees_all_tenants("a list of all tenants")
+        names = await list_tenants(db)
+    if ctx.as_data:
+        ctx.terminal.print_data([{"tenant": name} for name in names])
+        return
+    ctx.terminal.print_table((Column("tenant", "id"),), ((name,) for name in names))
+    ctx.terminal.print_note(count(len(names), "tenant"))
 
 
 @command("enforce", example="memalchemy --db postgresql://owner@host/db tenants enforce")
@@ -140,4 +157,4 @@ def _print_script(ctx: Context, statements: list[str]) -> None:
         ctx.terminal.print_raw("\n".join(statements))
 
 
-COMMANDS = (enforce, release, status)
+COMMANDS = (list_, enforce, release, status)

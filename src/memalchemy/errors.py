@@ -309,9 +309,10 @@ class NotSigned(Corrupt):
         super().__init__(
             message
             or "this is not signed, and the database was opened with signing keys, so it may be "
-            "forged; it was not believed. If the database was not signed when it was written, sign "
-            "it with `memalchemy sign`, and open it until then with allow_unsigned=True (on the "
-            "command line --allow-unsigned). If it was signed already, find out who wrote this."
+            "forged; it was not believed. If its tenant was not signed when it was written, sign "
+            "that with `memalchemy --tenant TENANT sign`, and open it until then with "
+            "allow_unsigned=True (on the command line --allow-unsigned). If it was signed already, "
+            "find out who wrote this."
         )
 
 

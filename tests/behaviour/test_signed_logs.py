@@ -362,7 +362,7 @@ async def test_a_database_is_signed_afterwards_and_its_key_is_changed(
     unsigned = await opened(signing_keys=None)
     await fill(unsigned)
     db = await opened()
-    with pytest.raises(NotSigned, match="memalchemy sign"):
+    with pytest.raises(NotSigned, match="memalchemy --tenant TENANT sign"):
         await load(db)
     during = await opened(allow_unsigned=True)
     assert await load(during) is not None
@@ -585,3 +585,34 @@ async def test_signing_again_blesses_nothing_that_was_changed(opened: Callable[.
     await ThreadLog(await opened()).delete("t-log")
     assert await entries(await opened()) == []
     assert (await verify(await opened())).findings == ()
+
+
+async def test_a_sample_holds_what_it_reads_to_its_signature(opened: Callable[..., Any]) -> None:
+    db = await opened()
+    await fill(db)
+    forged = "UPDATE checkpoints SET run_id = 'forged' WHERE log_id = :t AND seq = 3"
+    await execute(db, forged, t=of(db, "t"))
+
+    report = await verify(await opened(), sample=1000)
+    assert [(one.code, one.seq) for one in report.findings] == [("signature", 3)]
+    assert (await verify(await opened(signing_keys=[OTHER]), sample=1)).errors == 1
+
+
+@pytest.mark.parametrize("store", [False, True], ids=["threads", "items"])
+async def test_a_sample_finds_every_tenant_that_was_never_signed(
+    opened: Callable[..., Any], store: bool
+) -> None:
+    await fill(await opened())
+    plain = await opened(signing_keys=None)
+    for tenant in ("acme", "zoo"):
+        if store:
+            await Store(plain.for_tenant(tenant)).put(("n",), "k", 1)
+        else:
+            await Checkpointer(plain.for_tenant(tenant)).save({"n": 1}, "t")
+
+    report = await verify(await opened(), all_tenants=True, sample=1)
+    errors = [one for one in report.findings if one.severity == "error"]
+    assert [(one.code, one.tenant) for one in errors] == [
+        ("signature", "acme"),
+        ("signature", "zoo"),
+    ]

@@ -108,6 +108,9 @@ def _print_report(ctx: Context, report: Report) -> None:
             "the text indexes were not compared with the rows: the nodes of the cluster have them"
         )
         ctx.terminal.print(what, style="yellow")
+    if report.tenant is not None and not (report.logs or report.items):
+        what = f"tenant {report.tenant!r} has nothing; `memalchemy tenants list` names the others"
+        ctx.terminal.print_note(what)
     if report.ok and any(finding.code == "unchecked" for finding in report.findings):
         what = "ok: nothing is wrong in what was checked; the note says what was not"
         ctx.terminal.print(what, style="green")

@@ -9,7 +9,7 @@ import math
 import random
 import time
 from bisect import bisect_left
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
@@ -217,6 +217,8 @@ class DatabaseCheck:
         items = [await self._count_items(tenant) for tenant in tenants]
         total = sum(positions) + sum(items)
         sample = self._draw_sample(total)
+        if sample is not None:
+            sample = sorted({*sample, *self._find_first_of_unsigned(tenants, positions, items)})
         done = 0
         for tenant, count in zip(tenants, positions, strict=True):
             try:
@@ -242,6 +244,16 @@ class DatabaseCheck:
             return None
         wanted = self._sample if isinstance(self._sample, int) else math.ceil(self._sample * total)
         return sorted(random.sample(range(total), min(wanted, total)))
+
+    def _find_first_of_unsigned(
+        self, tenants: Sequence[str], positions: Sequence[int], items: Sequence[int]
+    ) -> Iterator[int]:
+        """Yield the number of a row of each tenant that was never signed, for a sample to tell."""
+        passed, passed_items = 0, sum(positions)
+        for tenant, of_logs, of_store in zip(tenants, positions, items, strict=True):
+            if tenant in self.report.never_signed and (of_logs or of_store):
+                yield passed if of_logs else passed_items
+            passed, passed_items = passed + of_logs, passed_items + of_store
 
     # --- Logs --------------------------------------------------------------------------------
 
@@ -287,8 +299,9 @@ class DatabaseCheck:
         except Corrupt as error:
             self.report.add("unreadable", f"rows of the log cannot be read: {error}", log)
             return
-        if self.db.signing.signs and sample is None:
-            await LogSignatureCheck(self.db, log, self.report).check()
+        if self.db.signing.signs:
+            signatures = LogSignatureCheck(self.db, log, self.report)
+            await (signatures.check() if sample is None else signatures.check_sample(ranges))
         for low, high in ranges:
             await self.text_indexes.check_rows(log, low, high)
 

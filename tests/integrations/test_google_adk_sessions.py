@@ -449,7 +449,8 @@ async def test_round_trips_do_not_grow_with_what_is_there(
     assert counts[0] == counts[1]
     assert counts[0][0] == 4
     if service.db.dialect.name == "postgresql":
-        assert counts[0][1] == 2, "beside the beginning and the end of the transaction"
+        most = 4 if service.db.dialect.distributed else 2
+        assert counts[0][1] == most, "beside the beginning and the end of the transaction"
 
 
 # --- Beside ADK's own -------------------------------------------------------------------------

@@ -335,6 +335,16 @@ async def test_verify_says_what_it_cannot_look_into(opened: Open) -> None:
     assert finding.affected_count >= ITEMS
 
 
+async def test_the_remedy_of_plaintext_names_its_tenant(opened: Open) -> None:
+    plain = (await opened(keys=None)).for_tenant("acme")
+    await Store(plain).put(SPACE, "plain", 1)
+
+    report = await verify(await opened(keys=[OLD]), all_tenants=True)
+    (finding,) = report.findings
+    assert finding.remedy is not None
+    assert finding.remedy.count("memalchemy --tenant acme rotate-keys --") == 2
+
+
 async def test_verify_finds_damaged_bytes_without_a_key_and_what_is_not_encrypted_with_one(
     opened: Open,
 ) -> None:

@@ -40,10 +40,9 @@ def test_tenants_are_listed_and_an_empty_one_says_so(call: Call, file_url: str) 
     listed = call("--db", file_url, "tenants", "list", "--json")
     assert listed.json == [{"tenant": "acme"}, {"tenant": "zoo"}]
     assert "2 tenants" in call("--db", file_url, "tenants", "list").err
-    assert (
-        "`memalchemy tenants list` names those that have" in call("--db", file_url, "threads").err
-    )
-    assert "names those" not in call("--db", file_url, "threads", "--pattern", "x*").err
+    empty = call("--db", file_url, "threads").err
+    assert "tenant 'default' has no threads; `memalchemy tenants list` names the others" in empty
+    assert "names the others" not in call("--db", file_url, "threads", "--pattern", "x*").err
 
 
 def test_an_owner_builds_the_wall_and_takes_it_down(

@@ -100,7 +100,7 @@ async def threads(
         note += f", {count(len(logs), 'log')}"  # a thread has one in each namespace
     ctx.terminal.print_note(note)
     if not logs and pattern == "*" and namespace is None:
-        what = f"tenant {ctx.tenant!r} has none; `memalchemy tenants list` names those that have"
+        what = f"tenant {ctx.tenant!r} has no threads; `memalchemy tenants list` names the others"
         ctx.terminal.print_note(what)
     if len(logs) == limit:
         ctx.terminal.print_note(f"only the {count(limit, 'log')} written last; --limit shows more")

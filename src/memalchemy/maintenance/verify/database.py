@@ -43,7 +43,7 @@ from memalchemy.maintenance.stored_tenants import (
 from memalchemy.maintenance.verify.items import ItemCheck
 from memalchemy.maintenance.verify.log_signatures import LogSignatureCheck
 from memalchemy.maintenance.verify.logs import LogCheck
-from memalchemy.maintenance.verify.report import REMEDIES, Report, ReportBuilder, counted
+from memalchemy.maintenance.verify.report import Report, ReportBuilder, counted, remedy_of
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.statements import after_key, statement
 
@@ -314,7 +314,7 @@ class DatabaseCheck:
             f"the log is stored under the key {key}, and its names make {log.key}: whoever saves "
             f"or loads by these names does not find it; its {unread} not read",
             log,
-            remedy=REMEDIES["log-id"],
+            remedy=remedy_of("log-id", log.tenant),
         )
 
     async def _count_positions(self, tenant: str) -> int:

@@ -41,11 +41,11 @@ from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log.scan import PAGE, batches, run_query, scan
 from memalchemy.maintenance.command_names import program
 from memalchemy.maintenance.verify.report import (
-    REMEDIES,
     ReportBuilder,
     SharedCause,
     code_of,
     counted,
+    remedy_of,
 )
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.search.cache_versions import read_versions
@@ -169,7 +169,7 @@ class ItemCheck:
         return None
 
     def _add_fault(self, code: str, what: str, location: StoreNamespace, row: Any) -> None:
-        remedy = REMEDIES.get(code) or _remedy(location, row.key, code)
+        remedy = remedy_of(code, self.tenant) or _remedy(location, row.key, code)
         self._add(code, what, location, row.key, remedy=remedy)
 
     def _add_unopened(self, error: KeyMissing, location: StoreNamespace, row: Any) -> None:

@@ -47,10 +47,10 @@ from memalchemy.maintenance.verify.log_rows import (
 )
 from memalchemy.maintenance.verify.report import (
     MAX_AFFECTED,
-    REMEDIES,
     ReportBuilder,
     SharedCause,
     counted,
+    remedy_of,
 )
 from memalchemy.statements import Answer, statement
 
@@ -191,7 +191,7 @@ class LogCheck:
                 fault.code,
                 f"the {row.kind} at position {row.seq}: {fault.reason}",
                 seq=row.seq,
-                remedy=REMEDIES.get(fault.code, remedy),
+                remedy=remedy_of(fault.code, self.log.tenant) or remedy,
             )
 
     async def _check_state(self, row: Any) -> None:
@@ -385,7 +385,7 @@ class LogCheck:
                 affected=tuple(affected),
                 affected_count=self._affected_counts[seq],
                 intact=self._newest_intact[1] if complete and self._newest_intact else None,
-                remedy=REMEDIES.get(fault.code, remedy),
+                remedy=remedy_of(fault.code, self.log.tenant) or remedy,
             )
 
     def _sentence(self, fault: Fault) -> str:

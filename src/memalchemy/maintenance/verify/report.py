@@ -61,10 +61,17 @@ REMEDIES = {
     "key": "run verify with the key in MEMALCHEMY_KEYS, too",
     "signing-key": "run verify with the key in MEMALCHEMY_SIGNING_KEYS, too; if nobody has such a "
     "key, somebody else wrote these rows",
-    "plaintext": "see who wrote it: memalchemy rotate-keys --dry-run lists all such rows; if it "
-    "is genuine, memalchemy rotate-keys --encrypt-plaintext",
+    "plaintext": "see who wrote it: {program} rotate-keys --dry-run lists all such rows; if it "
+    "is genuine, {program} rotate-keys --encrypt-plaintext",
 }
-"""Remedies that depend on the code alone."""
+"""Remedies that depend on the code, and on the tenant whose ``program`` they name."""
+
+
+def remedy_of(code: str, tenant: str) -> str | None:
+    """Return one of `REMEDIES` for a tenant, or ``None``."""
+    remedy = REMEDIES.get(code)
+    return None if remedy is None else remedy.replace("{program}", program(tenant))
+
 
 MAX_FINDINGS = 1000
 """The number of findings that a report lists; further ones are counted."""
@@ -261,7 +268,7 @@ class ReportBuilder:
             if cause.key_id is not None:
                 how = "encrypted" if cause.code == "key" else "signed"
                 what = f"{rows} {how} with the key {cause.key_id}, which was not given"
-                remedy = REMEDIES[cause.code]
+                remedy = remedy_of(cause.code, cause.tenant)
             else:
                 what = (
                     f"no signing key is registered for the tenant, and {rows} without a signature: "

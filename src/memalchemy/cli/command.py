@@ -76,7 +76,7 @@ class Command:
         except MemalchemyError as error:
             code, message, ended = error.code, str(error), exit_code(error)
             if ended == CORRUPT and self.name not in _NAME_WHAT_IS_WRONG:
-                message += _advise_verify(options, values)
+                message = f"{message.removesuffix('.')}. {_advise_verify(options, values)}"
         except BrokenPipeError:
             # The reader of a pipe has gone; Python would complain again when it flushes stdout.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -94,13 +94,12 @@ _NAME_WHAT_IS_WRONG = ("verify", "anchor", "backup", "import")
 
 def _advise_verify(options: CommonOptions, values: dict[str, Any]) -> str:
     """Return the sentence that names the command which says what is damaged."""
-    words = ["memalchemy"]
-    if options.tenant is not None:
-        words += ["--tenant", options.tenant]
-    words.append("verify")
+    from memalchemy.maintenance.command_names import program
+
+    command = f"{program(options.tenant or 'default')} verify"
     if isinstance(thread := values.get("thread"), str):
-        words += ["--thread", thread]
-    return f". `{shlex.join(words)}` says what is damaged, and what can be done"
+        command += f" --thread {shlex.quote(thread)}"
+    return f"`{command}` says what is damaged, and what can be done"
 
 
 def command(

@@ -68,7 +68,7 @@ DEAD_SHARE = 0.1
 """The share of dead rows from which on shrinking the file of a table is worth its lock."""
 
 WORTH_BYTES = 1024 * 1024
-"""The size of a table from which on it is."""
+"""The bytes of a table from which on shrinking its file is worth its lock."""
 
 
 # --- Measure -------------------------------------------------------------------------------------

@@ -24,11 +24,8 @@ SqlOption = Annotated[
 @command("list", example="memalchemy --db sqlite:///agent.db tenants list")
 async def list_(ctx: Context) -> None:
     """List the tenants that have a thread or an item."""
-    from memalchemy.maintenance.stored_tenants import list_tenants
-
     async with ctx.database(read_only=True) as db:
-        await db.check_sees_all_tenants("a list of all tenants")
-        names = await list_tenants(db)
+        names = [each.tenant for each in await ctx.databases(db, "a list", all_tenants=True)]
     if ctx.as_data:
         ctx.terminal.print_data([{"tenant": name} for name in names])
         return

@@ -197,9 +197,9 @@ class DatabaseCheck:
 
     async def _compare_registered_keys(self, tenants: Sequence[str]) -> None:
         """Find the tenants that are signed and no key was given, or that were never signed."""
-        registered = await run_query(
-            self.db, read_registered_keys(self.db.dialect, scope="all"), {}
-        )
+        scope = "all" if self._all_tenants else "tenant"
+        statement = read_registered_keys(self.db.dialect, scope=scope)
+        registered = await run_query(self.db, statement, self._binds(self.db.tenant))
         signed = {row.tenant for row in registered if row.namespace == SIGNING_NAMESPACE}
         if self.db.signing.signs:
             self.report.never_signed = frozenset(tenants) - signed

@@ -176,7 +176,7 @@ class Location(Protocol):
 
 
 class SharedCause(NamedTuple):
-    """What rows of a tenant have in common that cannot be read or proven: one finding for all.
+    """Reason that many rows of a tenant cannot be read or proven, told by one finding for all.
 
     Attributes:
         code: ``key``, ``signing-key``, or ``signature`` for a tenant that was never signed.

@@ -11,10 +11,12 @@ import asyncio
 import os
 
 from alembic import context
+from alembic.util import CommandError
 
 from memalchemy import Database, migrate
 from memalchemy._environment import schema_of_environment
 from memalchemy.dialects import parse_url
+from memalchemy.errors import MemalchemyError
 
 
 async def main(url: str, schema: str | None) -> None:
@@ -52,4 +54,8 @@ if context.is_offline_mode():
         schema=schema,
     )
 else:
-    asyncio.run(main(url, schema))
+    try:
+        asyncio.run(main(url, schema))
+    except MemalchemyError as error:
+        # Alembic's command line prints it without a traceback.
+        raise CommandError(f"[{error.code}] {error}") from error

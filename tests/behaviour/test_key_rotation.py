@@ -338,11 +338,35 @@ async def test_verify_says_what_it_cannot_look_into(opened: Open) -> None:
 async def test_the_remedy_of_plaintext_names_its_tenant(opened: Open) -> None:
     plain = (await opened(keys=None)).for_tenant("acme")
     await Store(plain).put(SPACE, "plain", 1)
+    await Store(plain).delete(SPACE, "plain")
+    await Store((await opened(keys=[OLD])).for_tenant("acme")).put(SPACE, "first", 1)
+    await Store(plain).put(SPACE, "plain", 1)
 
     report = await verify(await opened(keys=[OLD]), all_tenants=True)
     (finding,) = report.findings
     assert finding.remedy is not None
     assert finding.remedy.count("memalchemy --tenant acme rotate-keys --") == 2
+
+
+@pytest.mark.parametrize("sample", [None, 1])
+async def test_a_tenant_that_was_never_encrypted_has_one_finding(
+    opened: Open, sample: int | None
+) -> None:
+    plain = (await opened(keys=None)).for_tenant("acme")
+    await fill(plain)
+    db = await opened(keys=[OLD])
+    await Store(db).put(SPACE, "first", 1)
+
+    report = await verify(db, all_tenants=True, sample=sample)
+
+    (finding,) = report.findings
+    assert (finding.code, finding.tenant) == ("plaintext", "acme")
+    assert finding.sentence.startswith("no key is registered for the tenant, and ")
+    assert finding.remedy == "memalchemy --tenant acme rotate-keys encrypts it"
+    if sample is None:
+        assert f"{ROWS + ITEMS} rows not encrypted" in finding.sentence
+        await rotate_keys(db.for_tenant("acme"))
+        assert (await verify(db, all_tenants=True)).ok
 
 
 async def test_verify_finds_damaged_bytes_without_a_key_and_what_is_not_encrypted_with_one(

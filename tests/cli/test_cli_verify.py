@@ -119,13 +119,14 @@ def test_a_sample_and_one_thread_read_less(filled: str, call: Call) -> None:
 
     assert states("--sample", "3") == 3
     assert states("--sample", "50%") == 6
+    assert call("--db", filled, "verify", "--json", "--sample", "100%").json["sampled"] is False
     assert states("--thread", "retail-1") == 4
     assert states("--all-tenants") == 12
     assert states("--tenant", "nobody") == 0
     assert states("--tenant", "nobody", "--all-tenants") == 12
 
 
-@pytest.mark.parametrize("sample", ["0", "-1", "0%", "100%", "5 %", "half", "1.5"])
+@pytest.mark.parametrize("sample", ["0", "-1", "0%", "100.1%", "5 %", "half", "1.5"])
 def test_an_invalid_sample_is_a_usage_error(sample: str, filled: str, call: Call) -> None:
     answer = call("--db", filled, "verify", f"--sample={sample}")
 

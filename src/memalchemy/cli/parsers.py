@@ -70,13 +70,13 @@ def parse_version(text: str) -> int | None:
     return int(text)
 
 
-def parse_sample(text: str) -> int | float:
-    """Parse a number of states such as ``100``, or a share such as ``5%``."""
+def parse_sample(text: str) -> int | float | None:
+    """Parse a number of states such as ``100``, or a share such as ``5%``; all are no sample."""
     if re.fullmatch(r"[1-9]\d*", text):
         return int(text)
     share = re.fullmatch(r"(\d+(?:\.\d+)?)%", text)
-    if share is not None and 0 < float(share[1]) < 100:
-        return float(share[1]) / 100
+    if share is not None and 0 < float(share[1]) <= 100:
+        return float(share[1]) / 100 if float(share[1]) < 100 else None
     raise UsageError(f"{text!r} is not a sample; write a number such as 100, or a share such as 5%")
 
 

@@ -131,6 +131,11 @@ class Keyring:
         raise TypeError("a keyring holds keys and is not pickled; give keys= to another Database")
 
     @property
+    def refuses_plaintext(self) -> bool:
+        """True if what is not encrypted is not read."""
+        return self.encrypts and not self.allow_plaintext
+
+    @property
     def encrypts(self) -> bool:
         """True if there is a key, so that payloads are encrypted."""
         return self._first is not None
@@ -217,7 +222,7 @@ class Keyring:
             Corrupt: the payload was changed, or is that of another place.
         """
         if not is_encrypted(codec):
-            if self._keys and not self.allow_plaintext:
+            if self.refuses_plaintext:
                 raise NotEncrypted()
             return StoredPayload(codec, checksum, payload)
         check_ciphertext(checksum, payload)

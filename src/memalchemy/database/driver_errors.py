@@ -137,7 +137,8 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
             return AuthenticationFailed(
                 f"the user of {display} lacks a right that this needs{why}. "
                 "An application's rights are in the statements that `memalchemy grants ROLE` "
-                "prints; to change the schema takes the role that owns the tables."
+                "prints; to change the schema takes the role that owns the tables; behind "
+                "row-level security the role writes as its own tenant alone."
             )
         if failure is Failure.READ_ONLY:
             return CapabilityMissing(

@@ -84,6 +84,8 @@ def file_url(text: str) -> URL | None:
     rest = named[drive.end() :] if drive else named
     if not rest.strip() or rest.startswith("//") or re.search(r"[@:?#\x00-\x1f]", rest):
         return None
+    if re.match(r"(postgres(ql)?|sqlite|oracle)(\+\w+)?//", rest):  # a URL without its colon
+        return None
     is_path = is_named or drive or re.search(r"[\\/]|\.(db|sqlite3?)$", rest, re.IGNORECASE)
     if not is_path and not os.path.isfile(named):
         return None

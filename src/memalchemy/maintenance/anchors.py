@@ -18,7 +18,7 @@ from memalchemy.maintenance.anchor_reading import (
     find_missing_tenants,
     first_key_id,
 )
-from memalchemy.maintenance.command_names import anchor_command
+from memalchemy.maintenance.command_names import anchor_command, verify_anchor_command
 from memalchemy.maintenance.stored_tenants import list_tenants
 
 NAMED = 5
@@ -91,6 +91,6 @@ def _refused(findings: Sequence[AnchorFinding], tenant: str | None) -> Corrupt:
     more = f"; and {len(findings) - NAMED:,} more" if len(findings) > NAMED else ""
     return Corrupt(
         f"no new anchor was taken, since the database is not what the last one tells: {named}"
-        f"{more}. `memalchemy verify --anchor` lists all. If a backup was restored on purpose, "
-        f"`{anchor_command(tenant)} --accept-rollback` takes an anchor of what is there."
+        f"{more}. `{verify_anchor_command(tenant)}` lists all. If a backup was restored on "
+        f"purpose, `{anchor_command(tenant)} --accept-rollback` takes an anchor of what is there."
     )

@@ -12,6 +12,15 @@ def program(tenant: str) -> str:
 
 def anchor_command(tenant: str | None) -> str:
     """Return the command that takes an anchor of a tenant, or for ``None`` of all tenants."""
+    return _of_tenants(tenant, "anchor FILE")
+
+
+def verify_anchor_command(tenant: str | None) -> str:
+    """Return the command that holds a tenant, or for ``None`` all tenants, to an anchor."""
+    return _of_tenants(tenant, "verify --anchor FILE")
+
+
+def _of_tenants(tenant: str | None, command: str) -> str:
     if tenant is None:
-        return "memalchemy anchor FILE --all-tenants"
-    return f"{program(tenant)} anchor FILE"
+        return f"memalchemy {command} --all-tenants"
+    return f"{program(tenant)} {command}"

@@ -10,6 +10,7 @@ import typer
 
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
+from memalchemy.cli.formatting import count
 from memalchemy.cli.options import MetadataOption, ThreadOption
 from memalchemy.cli.parsers import format_namespace, parse_metadata, parse_namespace
 from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
@@ -89,13 +90,13 @@ async def forget(
             erase = partial(Checkpointer(db).forget, metadata=wanted)
             target = f"all threads and items with metadata {wanted} {of_tenant}"
         only_items = namespace is not None and not threads
-        what = "items" if only_items else "checkpoints, entries and items"
         if not yes:
             with usage_errors():
                 amount = await _count(db, erase)
             if amount:
                 ctx.terminal.require_consent(
-                    f"Erase {amount:,} {what} of {target}? This cannot be undone.", "erased"
+                    f"Erase {_counted(amount, only_items)} of {target}? This cannot be undone.",
+                    "erased",
                 )
         with usage_errors():
             erased = await erase()
@@ -109,8 +110,14 @@ async def forget(
     if ctx.as_data:
         ctx.terminal.print_data({"erased": erased})
     else:
-        ctx.terminal.print(f"{erased:,} {what} erased")
+        ctx.terminal.print(f"{_counted(erased, only_items)} erased")
     return None
+
+
+def _counted(number: int, only_items: bool) -> str:
+    if only_items:
+        return count(number, "item")
+    return f"{number:,} of checkpoints, entries and items"
 
 
 async def _forget_namespace(

@@ -84,6 +84,11 @@ def _print_report(ctx: Context, report: SigningReport, *, dry_run: bool) -> None
     done = "would be signed" if dry_run else "were signed"
     looked = f"{report.logs:,} logs and {report.items:,} items were looked at"
     ctx.terminal.print(f"{looked}; {report.signed:,} rows {done}")
+    if not (report.logs or report.items):
+        ctx.terminal.print_note(
+            "there is nothing to sign; from now on only processes with the key may write there. "
+            "`memalchemy tenants list` names the tenants that have something"
+        )
     if report.unregistered:
         ctx.terminal.print(
             f"nothing is signed with {', '.join(report.unregistered)} any more: a process that "

@@ -19,7 +19,11 @@ from sqlalchemy import Executable, Integer, Select, bindparam, func, or_, select
 
 from memalchemy.codec.anchors import Anchor, AnchorCheck, check_anchor
 from memalchemy.database import Database
-from memalchemy.database.key_registry import SIGNING_NAMESPACE, read_registered_keys
+from memalchemy.database.key_registry import (
+    KEYS_NAMESPACE,
+    SIGNING_NAMESPACE,
+    read_registered_keys,
+)
 from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, StatementFailed
@@ -196,20 +200,24 @@ class DatabaseCheck:
         return sorted(found, key=encode_id)
 
     async def _compare_registered_keys(self, tenants: Sequence[str]) -> None:
-        """Find the tenants that are signed and no key was given, or that were never signed."""
+        """Find the tenants that are signed and no key was given, or that have no key yet."""
         scope = "all" if self._all_tenants else "tenant"
         statement = read_registered_keys(self.db.dialect, scope=scope)
         registered = await run_query(self.db, statement, self._binds(self.db.tenant))
         signed = {row.tenant for row in registered if row.namespace == SIGNING_NAMESPACE}
+        encrypted = {row.tenant for row in registered if row.namespace == KEYS_NAMESPACE}
+        if self.db.keyring.refuses_plaintext:
+            self.report.never_encrypted = frozenset(tenants) - encrypted
         if self.db.signing.signs:
             self.report.never_signed = frozenset(tenants) - signed
         elif number := len(signed.intersection(tenants)):
-            self.report.add(
-                "unchecked",
+            self._note_unchecked(
                 counted(number, "tenant is", "tenants are") + " signed and no signing keys were "
-                "given: the rows were checked, and their signatures were not",
-                severity="note",
+                "given: the rows were checked, and their signatures were not"
             )
+
+    def _note_unchecked(self, what: str) -> None:
+        self.report.add("unchecked", what, severity="note")
 
     async def _check_rows(self, tenants: Sequence[str]) -> None:
         """Check the logs of all tenants, then their items: all of them, or a sample."""
@@ -218,7 +226,7 @@ class DatabaseCheck:
         total = sum(positions) + sum(items)
         sample = self._draw_sample(total)
         if sample is not None:
-            sample = sorted({*sample, *self._find_first_of_unsigned(tenants, positions, items)})
+            sample = sorted({*sample, *self._find_first_without_key(tenants, positions, items)})
         done = 0
         for tenant, count in zip(tenants, positions, strict=True):
             try:
@@ -245,13 +253,14 @@ class DatabaseCheck:
         wanted = self._sample if isinstance(self._sample, int) else math.ceil(self._sample * total)
         return sorted(random.sample(range(total), min(wanted, total)))
 
-    def _find_first_of_unsigned(
+    def _find_first_without_key(
         self, tenants: Sequence[str], positions: Sequence[int], items: Sequence[int]
     ) -> Iterator[int]:
-        """Yield the number of a row of each tenant that was never signed, for a sample to tell."""
+        """Yield the number of a row of each tenant that has no key, for a sample to tell."""
+        without_key = self.report.never_signed | self.report.never_encrypted
         passed, passed_items = 0, sum(positions)
         for tenant, of_logs, of_store in zip(tenants, positions, items, strict=True):
-            if tenant in self.report.never_signed and (of_logs or of_store):
+            if tenant in without_key and (of_logs or of_store):
                 yield passed if of_logs else passed_items
             passed, passed_items = passed + of_logs, passed_items + of_store
 
@@ -300,7 +309,7 @@ class DatabaseCheck:
             self.report.add("unreadable", f"rows of the log cannot be read: {error}", log)
             return
         if self.db.signing.signs:
-            signatures = LogSignatureCheck(self.db, log, self.report)
+            signatures = LogSignatureCheck(self.db, log, self.report, told=check.damaged)
             await (signatures.check() if sample is None else signatures.check_sample(ranges))
         for low, high in ranges:
             await self.text_indexes.check_rows(log, low, high)
@@ -369,6 +378,12 @@ class DatabaseCheck:
         if self._all_tenants:
             for finding in find_missing_tenants(anchor, tenants):
                 found(finding)
+        if new := sum(anchor.section(tenant) is None for tenant in tenants):
+            which = None if self._all_tenants else self.db.tenant
+            self._note_unchecked(
+                counted(new, "tenant is", "tenants are") + " not in the anchor, so nothing of it "
+                f"was held to it; the next one has it after {anchor_command(which)}"
+            )
 
     # --- References --------------------------------------------------------------------------
 

@@ -43,7 +43,6 @@ from memalchemy.maintenance.command_names import program
 from memalchemy.maintenance.verify.report import (
     ReportBuilder,
     SharedCause,
-    code_of,
     counted,
     remedy_of,
 )
@@ -154,9 +153,13 @@ class ItemCheck:
         try:
             value = await off_loop(size, partial(_open_item, location, row, self.db.keyring))
         except KeyMissing as error:
-            return self._add_unopened(error, location, row)
-        except (Corrupt, NotEncrypted) as error:
-            return self._add_fault(code_of(error), str(error), location, row)
+            return self._add_unopened(SharedCause("key", self.tenant, error.key_id), location, row)
+        except NotEncrypted as error:
+            if self.tenant in self.report.never_encrypted:
+                return self._add_unopened(SharedCause("plaintext", self.tenant), location, row)
+            return self._add_fault("plaintext", str(error), location, row)
+        except Corrupt as error:
+            return self._add_fault("payload", str(error), location, row)
         if row.meta is None:
             return None
         content, words = item_content_of(row, self.tenant), (row.search_text, row.field_terms)
@@ -172,10 +175,9 @@ class ItemCheck:
         remedy = remedy_of(code, self.tenant) or _remedy(location, row.key, code)
         self._add(code, what, location, row.key, remedy=remedy)
 
-    def _add_unopened(self, error: KeyMissing, location: StoreNamespace, row: Any) -> None:
-        """Count an item that cannot be read without a key that was not given."""
+    def _add_unopened(self, cause: SharedCause, location: StoreNamespace, row: Any) -> None:
+        """Count an item that cannot be opened because of the keys."""
         if self.db.keyring.encrypts:
-            cause = SharedCause("key", self.tenant, error.key_id)
             self.report.add_row(cause, f"the item {row.key!r}", location, affected=row.key)
         else:
             self.report.unopened += 1

@@ -17,6 +17,7 @@ from typing import Any
 
 from sqlalchemy import Executable, and_, bindparam, func, literal_column, select
 
+from memalchemy.codec.encryption import is_encrypted
 from memalchemy.codec.values import Parts, state_size
 from memalchemy.database import Database, off_loop
 from memalchemy.dialects import Dialect
@@ -83,6 +84,8 @@ class LogCheck:
         self._affected_counts: Counter[int] = Counter()
         self._later_parents: list[tuple[int, int, str]] = []
         """Position, position of the parent, and id of checkpoints whose parent is later."""
+        self.damaged: set[int] = set()
+        """The positions whose own payload cannot be read or decoded."""
         self._other_tenants: Counter[str] = Counter()
         """The number of rows that say each other tenant."""
 
@@ -179,9 +182,10 @@ class LogCheck:
         fault = await off_loop(len(row.payload), partial(check_entry, self.log, row, keyring))
         if fault is None:
             self.report.entries += row.kind == "entry"
-        elif fault.key_id is not None:
+        elif self._is_unopened(fault):
             self._add_unopened(fault, row)
         else:
+            self._note_damage(fault)
             thread = self.log.thread_id
             if row.kind == "write":
                 remedy = f"{self._python('Checkpointer')}.delete({thread!r}, checkpoint_id)"
@@ -205,7 +209,7 @@ class LogCheck:
         if state is None:
             return  # deleted since it was read
         if isinstance(state, Fault):
-            if state.key_id is None:
+            if not self._is_unopened(state):
                 # A wrong base is the cause of a wrong state at the same position.
                 self._blame(chain_fault if chain_fault and state.seq == row.seq else state, row)
                 return
@@ -215,12 +219,22 @@ class LogCheck:
         if not isinstance(state, Fault):
             self._add_state(row, state)
 
+    def _is_unopened(self, fault: Fault) -> bool:
+        """Return whether the keys are at fault: one is missing, or the tenant has none."""
+        if fault.code == "plaintext":
+            return self.log.tenant in self.report.never_encrypted
+        return fault.key_id is not None
+
+    def _is_plaintext_of_unencrypted(self, row: Any) -> bool:
+        never_encrypted = self.log.tenant in self.report.never_encrypted
+        return never_encrypted and not is_encrypted(row.codec)
+
     def _add_unopened(self, fault: Fault, row: Any) -> None:
-        """Count a row that cannot be read without a key that was not given."""
+        """Count a row that cannot be opened because of the keys."""
         if not self.db.keyring.encrypts:
             self.report.unopened += 1
             return
-        cause = SharedCause("key", self.log.tenant, fault.key_id)
+        cause = SharedCause(fault.code, self.log.tenant, fault.key_id)
         what = f"position {row.seq}"
         self.report.add_row(cause, what, self.log, affected=row.checkpoint_id)
 
@@ -242,7 +256,7 @@ class LogCheck:
         may be of a log that was deleted and begun anew since.
         """
         keyring = self.db.keyring
-        if is_unopenable(row, keyring):
+        if is_unopenable(row, keyring) or self._is_plaintext_of_unencrypted(row):
             return rebuild_state(self.log, row, None, keyring)  # a fault: no key, or damaged bytes
         base = self._rebuilt.get(row.base_seq) if row.base_kind is not None else None
         if row.kind == "snapshot" or base is not None:
@@ -350,11 +364,16 @@ class LogCheck:
 
     def _blame(self, fault: Fault, row: Any) -> None:
         """Note that the state of *row* cannot be rebuilt because of *fault*."""
+        self._note_damage(fault)
         cause = self._causes.get(fault.seq, fault.seq)
         self._causes[row.seq] = cause
         self._faults.setdefault(cause, fault)
         if row.checkpoint_id is not None:
             self._add_affected(cause, row.checkpoint_id)
+
+    def _note_damage(self, fault: Fault) -> None:
+        if fault.code in ("payload", "unreadable"):
+            self.damaged.add(fault.seq)
 
     def _add_affected(self, cause: int, checkpoint_id: str) -> None:
         listed = self._affected.setdefault(cause, [])

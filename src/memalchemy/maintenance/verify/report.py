@@ -179,7 +179,8 @@ class SharedCause(NamedTuple):
     """Reason that many rows of a tenant cannot be read or proven, told by one finding for all.
 
     Attributes:
-        code: ``key``, ``signing-key``, or ``signature`` for a tenant that was never signed.
+        code: ``key``, ``signing-key``, or ``signature`` for a tenant that was never signed, or
+            ``plaintext`` for one that was never encrypted.
         key_id: the key that was not given.
     """
 
@@ -217,6 +218,8 @@ class ReportBuilder:
     """Encrypted rows, where no keys were given."""
     never_signed: frozenset[str] = frozenset()
     """Tenants that no key is registered for, where signing keys were given."""
+    never_encrypted: frozenset[str] = frozenset()
+    """Tenants that no key is registered for, where keys were given that refuse plaintext."""
     findings: list[Finding] = field(default_factory=list)
     shared: dict[SharedCause, SharedFault] = field(default_factory=dict)
 
@@ -269,6 +272,12 @@ class ReportBuilder:
                 how = "encrypted" if cause.code == "key" else "signed"
                 what = f"{rows} {how} with the key {cause.key_id}, which was not given"
                 remedy = remedy_of(cause.code, cause.tenant)
+            elif cause.code == "plaintext":
+                what = (
+                    f"no key is registered for the tenant, and {rows} not encrypted: it was never "
+                    "encrypted, or was written without the key"
+                )
+                remedy = f"{program(cause.tenant)} rotate-keys encrypts it"
             else:
                 what = (
                     f"no signing key is registered for the tenant, and {rows} without a signature: "

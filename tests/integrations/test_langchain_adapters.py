@@ -253,7 +253,7 @@ def test_a_session_expires_after_its_last_message(db: Database) -> None:
     talk = history(db, ttl=timedelta(minutes=1))
     talk.add_user_message("gone soon")
     assert len(talk.messages) == 1
-    asyncio.run(end_lifetimes_of_threads(db))
+    talk.wait(end_lifetimes_of_threads(db))
     assert talk.messages == []
 
 
@@ -655,7 +655,7 @@ def test_an_answer_expires(db: Database) -> None:
     cache = MemalchemyCache(db, ttl=60)
     cache.update("prompt", "model", [Generation(text="a")])
     assert cache.lookup("prompt", "model")
-    asyncio.run(end_lifetimes(db))
+    cache.wait(end_lifetimes(db))
     assert cache.lookup("prompt", "model") is None
 
 

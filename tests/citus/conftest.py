@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from memalchemy import Database
+from memalchemy.maintenance.distribution import distribute
 from servers import CITUS_URL, Citus
 
 
@@ -29,3 +31,12 @@ def name(cluster: Citus) -> Iterator[str]:
     made = cluster.create_database()
     yield made
     cluster.drop_database(made)
+
+
+@pytest.fixture
+async def distributed_url(cluster: Citus, name: str) -> str:
+    """The URL of a database of the test's own whose empty tables are distributed."""
+    async with Database(cluster.url(name), migrate="off") as making:
+        await making.migrate()
+        await distribute(making)
+    return cluster.url(name)

@@ -6,8 +6,6 @@ from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database
 from memalchemy.events import StatementEvent, subscribe_statements
-from memalchemy.maintenance.distribution import distribute
-from servers import Citus
 
 
 async def ordinals(db: Database, thread: str) -> tuple[int, list[int]]:
@@ -19,11 +17,8 @@ async def ordinals(db: Database, thread: str) -> tuple[int, list[int]]:
         return counted, list((await connection.execute(those, {"log": log})).scalars())
 
 
-async def test_a_save_looks_at_its_base_alone(cluster: Citus, name: str) -> None:
-    async with Database(cluster.url(name), migrate="off") as making:
-        await making.migrate()
-        await distribute(making)
-    async with Database(cluster.url(name)) as db:
+async def test_a_save_looks_at_its_base_alone(distributed_url: str) -> None:
+    async with Database(distributed_url) as db:
         checkpointer = Checkpointer(db)
         await checkpointer.save({"messages": ["one"]}, "thread")
         told: list[StatementEvent] = []
@@ -35,11 +30,8 @@ async def test_a_save_looks_at_its_base_alone(cluster: Citus, name: str) -> None
         assert sent == ["SELECT", "UPDATE", "INSERT", "INSERT"]
 
 
-async def test_a_checkpoint_that_is_saved_again_is_counted_once(cluster: Citus, name: str) -> None:
-    async with Database(cluster.url(name), migrate="off") as making:
-        await making.migrate()
-        await distribute(making)
-    async with Database(cluster.url(name)) as db, Database(cluster.url(name)) as other:
+async def test_a_checkpoint_that_is_saved_again_is_counted_once(distributed_url: str) -> None:
+    async with Database(distributed_url) as db, Database(distributed_url) as other:
         for number in range(3):
             await Checkpointer(db).save({"n": number}, "thread", f"c{number}")
         await Checkpointer(other).save({"n": 10}, "thread", "c1")

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from memalchemy import Checkpointer, Database, Store
 from memalchemy.maintenance import space
-from memalchemy.maintenance.distribution import distribute
-from servers import Citus
 
 NUMBER = 200
 
 
-async def test_sizes_are_those_of_the_shards(cluster: Citus, name: str) -> None:
-    async with Database(cluster.url(name), migrate="off") as making:
-        await making.migrate()
-        await distribute(making)
-    async with Database(cluster.url(name)) as db:
+async def test_sizes_are_those_of_the_shards(distributed_url: str) -> None:
+    async with Database(distributed_url) as db:
         empty = await space.measure(db)
         for number in range(NUMBER):
             pad = f"word{number} " * 300
@@ -37,11 +32,8 @@ async def test_sizes_are_those_of_the_shards(cluster: Citus, name: str) -> None:
         assert {"deltas", "store_items"} <= text_indexes
 
 
-async def test_a_vacuum_reaches_the_shards(cluster: Citus, name: str) -> None:
-    async with Database(cluster.url(name), migrate="off") as making:
-        await making.migrate()
-        await distribute(making)
-    async with Database(cluster.url(name)) as db:
+async def test_a_vacuum_reaches_the_shards(distributed_url: str) -> None:
+    async with Database(distributed_url) as db:
         checkpointer = Checkpointer(db)
         for number in range(NUMBER):
             await checkpointer.save({"n": number, "pad": f"{number} " * 500}, f"t{number % 20}")

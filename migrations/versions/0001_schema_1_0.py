@@ -12,6 +12,8 @@ text indexes and the caches of vectors refer to rows by them. So these tables ha
 INTEGER PRIMARY KEY named ``rowid``, which keeps its values.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
@@ -171,15 +173,36 @@ def _refuse_references() -> None:
 def _refuse_rows() -> None:
     if op.get_context().as_sql or _options().get("memalchemy_delete_rows"):
         return
-    for table in TABLES:
-        found = sa.select(sa.literal(1)).select_from(sa.table(table, schema=_schema())).limit(1)
-        if table == "store_items":
-            found = found.where(sa.column("tenant") != "~")
-        if op.get_bind().execute(found).first() is not None:
-            raise DowngradeRefused(
-                f"table {table!r} holds rows, and this downgrade drops it; nothing was changed. "
-                "Take a backup, then run it again with --delete-rows."
-            )
+    with _past_row_level_security():
+        for table in TABLES:
+            found = sa.select(sa.literal(1)).select_from(sa.table(table, schema=_schema())).limit(1)
+            if table == "store_items":
+                found = found.where(sa.column("tenant") != "~")
+            if op.get_bind().execute(found).first() is not None:
+                raise DowngradeRefused(
+                    f"table {table!r} holds rows, and this downgrade drops it; nothing was "
+                    "changed. Take a backup, then run it again with --delete-rows (with Alembic: "
+                    "-x delete-rows=yes)."
+                )
+
+
+@contextmanager
+def _past_row_level_security() -> Iterator[None]:
+    """Show the owner, who alone may drop the tables, the rows of all tenants.
+
+    Forced row-level security shows the owner too no more than one tenant's, and the rows of the
+    others would be dropped unseen. An error in the block puts it back.
+    """
+    if _dialect() != "postgresql":
+        yield
+        return
+    bind = op.get_bind()
+    forced = sa.text("SELECT relforcerowsecurity FROM pg_class WHERE oid = CAST(:name AS regclass)")
+    with bind.begin_nested():
+        for table in TABLES:
+            if bind.execute(forced, {"name": _qualified(table)}).scalar():
+                op.execute(f"ALTER TABLE {_qualified(table)} NO FORCE ROW LEVEL SECURITY")
+        yield
 
 
 # --- Types and columns ---------------------------------------------------------------------------

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from commandline import Call, lines, thread
+from sqlalchemy import create_engine
 
+from memalchemy import migrate
 from memalchemy.dialects import DIALECTS
+from memalchemy.errors import DowngradeRefused
 from memalchemy.migrate import TABLES, VERSION_TABLE
 from servers import Postgres, migrated_database
 
@@ -76,6 +79,28 @@ def test_an_owner_builds_the_wall_and_takes_it_down(
 
     assert call("--db", owner, "tenants", "release").out == "the tenants are not walled\n"
     assert call("--db", app, "--tenant", "acme", "store", "get", "n", "k").code == 0
+
+
+def test_a_downgrade_sees_the_rows_of_every_tenant(
+    call: Call, postgres: Postgres, owned: str
+) -> None:
+    owner = postgres.url(owned, user=OWNER)
+    assert call("--db", owner, "--tenant", "zeta", "store", "put", "n", "k", "1").code == 0
+    assert call("--db", owner, "tenants", "enforce").code == 0
+
+    refused = call("--db", owner, "downgrade", "base")
+    assert refused.code == 4
+    assert "'store_items' holds rows" in refused.err
+    # A host that catches the error and commits has the wall as it was.
+    engine = create_engine(postgres.url(owned, driver="psycopg", user=OWNER))
+    with engine.begin() as connection, pytest.raises(DowngradeRefused):
+        migrate.downgrade(connection, "base")
+    engine.dispose()
+    state = call("--db", owner, "tenants", "status", "--json").json
+    assert (state["enforced"], state["is_active"], state["sees_all"]) == (5, True, False)
+
+    assert call("--db", owner, "--tenant", "zeta", "store", "rm", "n", "k").code == 0
+    assert call("--db", owner, "downgrade", "base").code == 0
 
 
 ALL_TENANTS = (

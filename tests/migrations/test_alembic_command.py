@@ -17,7 +17,6 @@ from programs import CHECKOUT, alembic
 
 from memalchemy import Checkpointer, Database, migrate
 from memalchemy.dialects import parse_url
-from memalchemy.errors import DowngradeRefused
 from servers import Postgres
 
 INI = CHECKOUT / "alembic.ini"
@@ -157,12 +156,14 @@ def test_reading_commands_write_nothing(run: Callable[..., str], fresh_url: str)
 
 
 def test_a_downgrade_over_rows_is_refused_unless_told(
-    run: Callable[..., str], fresh_url: str
+    run: Callable[..., str], fresh_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("upgrade", "head")
     use(fresh_url)
-    with pytest.raises(DowngradeRefused):
+    with pytest.raises(SystemExit):
         run("downgrade", "base")
+    said = capsys.readouterr()
+    assert "FAILED: [MA-DOWNGRADE-REFUSED] " in said.out + said.err
     use(fresh_url)
 
     run("-x", "delete-rows=yes", "downgrade", "base")

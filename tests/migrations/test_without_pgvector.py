@@ -12,6 +12,7 @@ import pytest
 from programs import CHECKOUT, alembic
 
 from memalchemy import Checkpointer, Database, migrate
+from memalchemy.maintenance import tenants
 from servers import Postgres
 
 VECTORS = {
@@ -163,6 +164,25 @@ async def test_an_upgrade_after_pgvector_came_converts_every_row_in_place(place:
         assert struct.pack(f"{dimensions}f", *found) == struct.pack(f"{len(vector)}f", *vector)
     count = f"SELECT count(*) FROM {place.embeddings}"
     assert place.server.execute(count, place.name) == [(700 * len(VECTORS),)]
+
+
+async def test_behind_a_wall_the_owner_converts_the_rows_of_all_tenants(place: Place) -> None:
+    async with place.open(migrate="off") as db:
+        await db.migrate()
+        place.fill()
+        wall = await tenants.enforce(db)
+        assert wall.is_whole
+    place.install_pgvector()
+
+    async with place.open(migrate="off") as db:
+        assert await db.migrate() == []
+        assert (await db.tenant_wall()).is_whole
+
+    assert place.vector_type == "vector"
+    forced = "SELECT relforcerowsecurity FROM pg_class WHERE oid = "
+    assert place.server.execute(f"{forced}'{place.embeddings}'::regclass", place.name) == [(True,)]
+    count = f"SELECT count(*) FROM {place.embeddings}"
+    assert place.server.execute(count, place.name) == [(len(VECTORS),)]
 
 
 async def test_the_converted_column_is_the_one_a_fresh_upgrade_makes(place: Place) -> None:

@@ -474,7 +474,7 @@ def rows_do_not_add_up() -> Corrupt:
     """Return the error for a log whose rows are not those that its head was signed with."""
     return Corrupt(
         "its rows are not those that it was signed with: some were removed, added, or replaced by "
-        "older ones. `memalchemy verify` says more."
+        "older ones."
     )
 
 

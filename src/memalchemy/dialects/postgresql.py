@@ -650,6 +650,14 @@ class PostgreSQLVectors(Vectors):
             return False
         quote = connection.dialect.identifier_preparer.quote
         name = f"{quote(schema)}.embeddings" if schema else "embeddings"
+        forced = text(
+            "SELECT relforcerowsecurity FROM pg_class WHERE oid = CAST(:name AS regclass)"
+        )
+        is_walled = connection.scalar(forced, {"name": name})
+        if is_walled:
+            # The owner alone may do this, and sees one tenant's rows while that is forced. Others
+            # see nothing of it: the next statement locks the table until the end.
+            connection.exec_driver_sql(f"ALTER TABLE {name} NO FORCE ROW LEVEL SECURITY")
         connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN native VECTOR")
         todo = select(*key, old).where(new.is_(None)).limit(1000)
         one = (
@@ -672,6 +680,8 @@ class PostgreSQLVectors(Vectors):
             "RENAME COLUMN native TO vector",
         ):
             connection.exec_driver_sql(f"ALTER TABLE {name} {change}")
+        if is_walled:
+            connection.exec_driver_sql(f"ALTER TABLE {name} FORCE ROW LEVEL SECURITY")
         return True
 
     def is_native(self, connection: Connection, schema: str | None) -> bool | None:

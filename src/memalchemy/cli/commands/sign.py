@@ -10,6 +10,7 @@ import typer
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT, NOT_FOUND, OK
+from memalchemy.cli.formatting import count
 from memalchemy.cli.options import SIGNING_KEYS_VARIABLE, AllTenantsOption, DryRunOption
 from memalchemy.cli.usage import UsageError, usage_errors
 
@@ -82,8 +83,8 @@ async def sign(
 
 def _print_report(ctx: Context, report: SigningReport, *, dry_run: bool) -> None:
     done = "would be signed" if dry_run else "were signed"
-    looked = f"{report.logs:,} logs and {report.items:,} items were looked at"
-    ctx.terminal.print(f"{looked}; {report.signed:,} rows {done}")
+    looked = f"{count(report.logs, 'log')} and {count(report.items, 'item')} looked at"
+    ctx.terminal.print(f"{looked}; rows that {done}: {report.signed:,}")
     if not (report.logs or report.items):
         ctx.terminal.print_note(
             "there is nothing to sign; from now on only processes with the key may write there. "

@@ -184,7 +184,7 @@ async def test_retention_is_kept_by_each_save_without_another_trip(db: Database)
     await assert_all_load(checkpointer, ["c37", "c38", "c39"])
     saves = [event for event in seen if event.name == "checkpoint.save"]
     trips = {event.round_trips for event in saves[1:]}
-    trips_of_many = 4 if db.dialect.upserts and not db.dialect.distributed else 5
+    trips_of_many = 4 if db.dialect.upserts else 5
     assert trips == {1 if db.dialect.single_statement_save else trips_of_many}
 
 

@@ -424,7 +424,6 @@ async def test_a_save_with_a_cached_parent_is_one_trip_or_one_transaction(
     save, load = seen
     # In SQLite's writer the three statements of a save are one hop between threads.
     statements = 3 if db.dialect.upserts else 4
-    statements += db.dialect.distributed  # which looks at the log first
     assert save.round_trips == (1 if db.dialect.single_statement_save else statements)
     assert save.cache_hit
     assert load.round_trips == 1

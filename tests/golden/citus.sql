@@ -4931,6 +4931,41 @@ ELSE 1 END AS "new"
 FROM threads
 WHERE threads.log_id = $1::UUID
 
+-- log.heads.move_written_head(condition=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.epoch = $8::BIGINT
+AND threads.head_id = $9::VARCHAR
+AND threads.next_seq = $10::BIGINT
+AND threads.updated_at = $11::TIMESTAMP WITH TIME ZONE
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.move_written_head(condition=newest)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $8::VARCHAR
+AND threads.epoch = $9::BIGINT
+AND threads.head_id = $10::VARCHAR
+AND threads.next_seq = $11::BIGINT
+AND threads.updated_at = $12::TIMESTAMP WITH TIME ZONE
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
 -- log.heads.read_head()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
   threads.deleted_at, threads.version, threads.tenant, threads.thread_id

@@ -65,6 +65,7 @@ from memalchemy.log.copy import read_position
 from memalchemy.log.pending_writes import new_key, remove_expired_log
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.log.turns import Turns
+from memalchemy.log.written_heads import WrittenHead, WrittenHeads
 from memalchemy.statements import Program, statement
 
 T = TypeVar("T")
@@ -185,6 +186,10 @@ class Saver:
         )
         if connection is None:
             self.cache.put(request.log, new)
+            if self.db.dialect.distributed:
+                bases = frozenset((link.seq, link.checksum) for link in new.links)
+                written = WrittenHead(new.checkpoint_id, new.seq + 1, request.now, bases)
+                shared(self.db, WrittenHeads).put(request.log, written)
         else:
             # The host's transaction, or a savepoint in it, may still roll back.
             self.cache.drop(request.log)
@@ -342,8 +347,12 @@ class Saver:
             and not self.db.binds_places
         )
         locked = request.rests_on is not None and not self._is_newest(request)
+        written = None
+        if self.db.dialect.distributed and connection is None:
+            written = self._written_head(request, draft)
+        append = self._append_locked if locked else self._append
         return await self.db.run(
-            partial(self._append_locked if locked else self._append, request, draft, words),
+            partial(append, request, draft, words, written),
             WRITE if locked or self.db.binds_places else WRITE_SAVE,
             connection=connection,
             event=event,
@@ -460,11 +469,21 @@ class Saver:
         cached = self.cache.get(request.log)
         return cached is not None and cached.checkpoint_id == request.rests_on
 
-    def _append_locked(self, request: Request, draft: Draft, words: str | None) -> Program[Any]:
-        yield lock_log(self.db.dialect), request.log.binds()
-        return (yield from self._append(request, draft, words))
+    def _written_head(self, request: Request, draft: Draft) -> WrittenHead | None:
+        """Return the head that this process has written, if the draft is based on what it has."""
+        written = shared(self.db, WrittenHeads).get(request.log)
+        has_base = written is not None and (draft.base_seq, draft.base_checksum) in written.bases
+        return written if has_base else None
 
-    def _append(self, request: Request, draft: Draft, words: str | None) -> Program[Any]:
+    def _append_locked(
+        self, request: Request, draft: Draft, words: str | None, written: WrittenHead | None
+    ) -> Program[Any]:
+        yield lock_log(self.db.dialect), request.log.binds()
+        return (yield from self._append(request, draft, words, written))
+
+    def _append(
+        self, request: Request, draft: Draft, words: str | None, written: WrittenHead | None
+    ) -> Program[Any]:
         expected = (
             "any"
             if request.expected_parent is UNSET
@@ -488,6 +507,7 @@ class Saver:
             retain=self._retains_at_once,
             needs_parent=request.lineage is UNSET or request.rests_on is not None,
             apart=self.db.binds_places,
+            written=written,
         )
 
     def _row(self, request: Request, draft: Draft, words: str | None) -> dict[str, Any]:
@@ -689,7 +709,7 @@ async def put_writes(
     }
     for left in reversed(range(MAX_WRITE_TRIES)):
         try:
-            done = await db.run(
+            seq = await db.run(
                 partial(append_write, db.dialect, row, apart=db.binds_places),
                 WRITE if db.binds_places else WRITE_SAVE,
                 connection=connection,
@@ -701,7 +721,9 @@ async def put_writes(
             continue  # if the row was inserted after all, its key is refused now
         except UniqueViolation:
             return
-        if done:
+        if seq is not None:
+            if db.dialect.distributed and connection is None:
+                shared(db, WrittenHeads).note_row(log, seq, now)
             return
         await db.run(
             partial(remove_expired_log, db.dialect, log, row),

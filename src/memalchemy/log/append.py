@@ -49,6 +49,7 @@ from memalchemy.log.heads import (
     known_head_binds,
     look,
     move_known_head,
+    move_written_head,
     moved_values,
     new_head_values,
     revived_values,
@@ -70,6 +71,7 @@ from memalchemy.log.tables import (
     row_key,
     signature_bind,
 )
+from memalchemy.log.written_heads import WrittenHead
 from memalchemy.statements import Program, statement
 
 STATE = ("kind", "base_seq", "depth", "radix", "codec", "checksum", "search_text", "payload")
@@ -284,6 +286,10 @@ def _insert_behind(
     return select(*(head.c[name] for name in Allotted._fields)).add_cte(*ctes)
 
 
+_BEHIND_WRITTEN = ("unchanged", "any"), ("unchanged", "newest")
+"""Modes and conditions of `append_checkpoint` that a `WrittenHead` may shorten."""
+
+
 def append_checkpoint(
     dialect: Dialect,
     values: Mapping[str, Any],
@@ -293,6 +299,7 @@ def append_checkpoint(
     retain: bool,
     needs_parent: bool = True,
     apart: bool = False,
+    written: WrittenHead | None = None,
 ) -> Program[Position | None]:
     """Save a checkpoint; return ``None``, and change nothing, if the log is not as required.
 
@@ -303,6 +310,7 @@ def append_checkpoint(
         retain: delete the checkpoints that retention does not keep.
         needs_parent: require the parent, if one is named, to exist.
         apart: allot the position in a statement of its own.
+        written: the head that this process has written, if the base is one of its checkpoint's.
     """
     parent = needs_parent and values["p_parent_id"] is not None
     if dialect.single_statement_save and not apart:
@@ -311,7 +319,12 @@ def append_checkpoint(
         return _position(Allotted._make(rows[0]), values["p_checksum"]) if rows else None
     # The head of a signed log is signed with the number that is counted.
     counts_later = dialect.distributed and not (apart or parent)
-    if dialect.distributed:
+    head = None
+    if counts_later and written is not None and (mode, condition) in _BEHIND_WRITTEN:
+        move = move_written_head(dialect, condition=condition)
+        found = yield move, {**values, **written.binds(), "p_new": 1}
+        head = Allotted._make(found[0]) if found else None
+    if head is None and dialect.distributed:
         based = mode == "unchanged"
         looked = yield from look(
             dialect, values, based=based, parent=parent, counts=not counts_later
@@ -319,9 +332,9 @@ def append_checkpoint(
         if looked is None:
             return None
         values = looked
-    if mode == "create":
+    if head is None and mode == "create":
         head = yield from allot_positions(dialect, "checkpoint", values, condition)
-    else:
+    elif head is None:
         found = yield (
             allot(
                 dialect,
@@ -344,8 +357,8 @@ def append_checkpoint(
     yield insert_row(dialect, of="state"), placed
     position = _position(head, placed["p_checksum"])
     if dialect.upserts:
-        written = yield upsert_checkpoint(dialect), placed
-        if counts_later and written[0].ordinal != head.last_ordinal:
+        stored = yield upsert_checkpoint(dialect), placed
+        if counts_later and stored[0].ordinal != head.last_ordinal:
             yield uncount_checkpoint(dialect), placed  # it was there
     else:
         replaced = yield update_checkpoint(dialect), placed
@@ -851,14 +864,16 @@ def allot_and_insert_write(dialect: Dialect) -> Executable | None:
     return select(seq).add_cte(put)
 
 
-def append_write(dialect: Dialect, values: Mapping[str, Any], apart: bool) -> Program[bool]:
+def append_write(dialect: Dialect, values: Mapping[str, Any], apart: bool) -> Program[int | None]:
     """Insert a row of pending writes; *apart* from the statement that allots its position.
 
-    Returns false if the log has expired, or was deleted since ``p_made_at``.
+    Returns the position, or ``None`` if the log has expired, or was deleted since ``p_made_at``.
     """
     if dialect.single_statement_save and not apart:
-        return bool((yield allot_and_insert_write(dialect), values))
+        rows = yield allot_and_insert_write(dialect), values
+        return int(rows[0].seq) if rows else None
     head = yield from allot_positions(dialect, "write", values)
-    if head is not None:
-        yield insert_row(dialect, of="write"), dict(values) | {"p_seq": head.next_seq - 1}
-    return head is not None
+    if head is None:
+        return None
+    yield insert_row(dialect, of="write"), dict(values) | {"p_seq": head.next_seq - 1}
+    return head.next_seq - 1

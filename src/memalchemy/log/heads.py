@@ -416,6 +416,22 @@ def uncount_checkpoint(dialect: Dialect) -> Executable | None:
     return update(THREADS).where(of_log(THREADS)).values(last_ordinal=THREADS.c.last_ordinal - 1)
 
 
+@statement(condition=("any", "newest"))
+def move_written_head(dialect: Dialect, condition: str) -> Executable | None:
+    """Allot the position of a new checkpoint, if the head is a `WrittenHead`.
+
+    The epoch is compared, too: while it is the same, nothing that the head stands on was removed.
+    """
+    if not dialect.distributed:
+        return None
+    compared = (
+        THREADS.c[name] == bindparam(f"h_{name}", type_=THREADS.c[name].type)
+        for name in ("head_id", "next_seq", "updated_at")
+    )
+    move = update_head("checkpoint", condition, based=True, looked=True)
+    return move.where(*compared)  # type: ignore[no-any-return]
+
+
 # --- A signed head that is known -----------------------------------------------------------------
 
 _COMPARED = tuple(

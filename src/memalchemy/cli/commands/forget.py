@@ -117,7 +117,7 @@ async def forget(
 def _counted(number: int, only_items: bool) -> str:
     if only_items:
         return count(number, "item")
-    return f"{number:,} of checkpoints, entries and items"
+    return f"{number:,} checkpoints, entries and items"
 
 
 async def _forget_namespace(

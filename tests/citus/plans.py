@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
-from sqlalchemy import JSON, Executable, Float, Integer, LargeBinary, TypeDecorator
+from sqlalchemy import ARRAY, JSON, Executable, Float, Integer, LargeBinary, TypeDecorator
 from sqlalchemy.types import NULLTYPE
 
 import golden  # noqa: F401 (imports every module that registers statements)
@@ -86,6 +86,8 @@ def sample(name: str, type_: Any) -> Any:
         return _NOW
     if isinstance(type_, (Json, JSON)):
         return {}
+    if isinstance(type_, ARRAY):
+        return [sample(name, type_.item_type)]
     while isinstance(type_, TypeDecorator):
         type_ = type_.impl_instance
     if isinstance(type_, LargeBinary):

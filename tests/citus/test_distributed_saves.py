@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
+from observed import verbs
 from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database
-from memalchemy.events import StatementEvent, subscribe_statements
 from memalchemy.verify import verify
 from servers import Citus
 
@@ -20,22 +17,6 @@ async def ordinals(db: Database, thread: str) -> tuple[int, list[int]]:
     async with db.transaction() as connection:
         log, counted = (await connection.execute(head, {"thread": thread})).one()
         return counted, list((await connection.execute(those, {"log": log})).scalars())
-
-
-@contextmanager
-def verbs() -> Iterator[list[str]]:
-    """A list that has the verb of each statement that is sent in the block."""
-    told: list[str] = []
-
-    def tell(event: StatementEvent) -> None:
-        if event.statement is not None:
-            told.append(event.sql.split()[0])
-
-    unsubscribe = subscribe_statements(tell)
-    try:
-        yield told
-    finally:
-        unsubscribe()
 
 
 async def test_a_save_behind_a_head_that_this_process_wrote_looks_nothing_up(

@@ -1046,6 +1046,12 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
+-- checkpoints.load.read_links()
+SELECT deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = ANY ($2::BIGINT[])
+
 -- checkpoints.load.read_snapshot(which=newest, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (

@@ -349,8 +349,9 @@ class Checkpointer(Generic[State]):
     ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip. Every call builds new objects. It reads its own writes: not from a replica,
-        unless the checkpointer is on ``db.replica()``.
+        One round trip; on Citus two, or three where the newest is not the one of this process.
+        Every call builds new objects. It reads its own writes: not from a replica, unless the
+        checkpointer is on ``db.replica()``.
 
         Raises:
             Corrupt: the stored state does not match its checksum.
@@ -358,12 +359,12 @@ class Checkpointer(Generic[State]):
         """
         log = self._log(thread_id)
         _check_optional(checkpoint_id)
-        now = datetime.now(UTC)
+        now, d, known = datetime.now(UTC), self.db.dialect, self._cache.get(log)
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
             found = await self.db.run(
-                partial(load.load_chain, self.db.dialect, log, checkpoint_id, now, self.db.signing),
+                partial(load.load_chain, d, log, checkpoint_id, now, self.db.signing, known),
                 READ,
-                decode=self._decoder(log),
+                decode=load.chain_decoder(log, self.db.keyring, known),
                 connection=connection,
                 event=event,
             )

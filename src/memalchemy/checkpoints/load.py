@@ -7,9 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     Executable,
     String,
     and_,
+    any_,
     bindparam,
     cast,
     func,
@@ -30,7 +32,8 @@ from memalchemy.contracts import PendingWrite, Snapshot
 from memalchemy.database import Decode
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
-from memalchemy.log import Log
+from memalchemy.log import Log, read_head
+from memalchemy.log.heads import Head
 from memalchemy.log.pending_writes import is_write
 from memalchemy.log.signed_reads import (
     check_states,
@@ -141,10 +144,36 @@ def read_chain(dialect: Dialect, which: str, signed: bool) -> Executable:
     return select(chain, *([_is_newest(which)] if signed else ())).order_by(chain.c.seq)
 
 
+@statement()
+def read_links(dialect: Dialect) -> Executable | None:
+    """Select the rows of a log at ``p_seqs``, where `read_chain` is planned each time it is sent.
+
+    Citus plans a statement on one table once.
+    """
+    if not dialect.distributed:
+        return None
+    seqs = bindparam("p_seqs", type_=ARRAY(DELTAS.c.seq.type))
+    return select(*(DELTAS.c[name] for name in _LINK)).where(
+        of_log(DELTAS), DELTAS.c.seq == any_(seqs)
+    )
+
+
 def load_chain(
-    dialect: Dialect, log: Log, checkpoint_id: str | None, now: datetime, keys: SigningKeys
+    dialect: Dialect,
+    log: Log,
+    checkpoint_id: str | None,
+    now: datetime,
+    keys: SigningKeys,
+    known: Tip | None = None,
 ) -> Program[Tip | None]:
-    """Return a checkpoint as stored (the newest, without an id); ``None`` if it does not exist."""
+    """Return a checkpoint as stored (the newest, without an id); ``None`` if it does not exist.
+
+    *known* is the tip that the cache has: it tells which rows to read, if it is the newest still.
+    """
+    if dialect.distributed and not (known is None or checkpoint_id is not None or keys.signs):
+        tip = yield from _load_known(dialect, log, now, known)
+        if tip is not None:
+            return tip
     which = "newest" if checkpoint_id is None else "named"
     values = log.head_binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
     rows = yield read_chain(dialect, which=which, signed=keys.signs), values
@@ -153,8 +182,41 @@ def load_chain(
     return _to_tip(rows, keys.signs) if rows else None
 
 
+def _load_known(dialect: Dialect, log: Log, now: datetime, known: Tip) -> Program[Tip | None]:
+    """Return the newest checkpoint as stored, read by its rows' keys.
+
+    ``None`` if it is not *known*, whatever has happened to the log: positions that were allotted
+    since, and rows that are gone or others.
+    """
+    heads = yield read_head(dialect), log.binds()
+    head = Head._make(heads[0]) if heads else None
+    newest = known.checkpoint_id, known.epoch, known.seq + 1
+    if head is None or not head.is_live(now):
+        return None
+    if (head.head_id, head.epoch, head.next_seq) != newest:
+        return None
+    expected = [(link.seq, link.checksum) for link in known.links]
+    found = yield read_links(dialect), log.binds() | {"p_seqs": [seq for seq, _ in expected]}
+    rows = sorted(found, key=lambda row: row.seq)
+    if [(row.seq, row.checksum) for row in rows] != expected:
+        return None
+    return Tip(known.checkpoint_id, known.epoch, _to_links(rows), known.raw_size)
+
+
 def _to_tip(rows: Sequence[Any], signed: bool) -> Tip:
     """Return the rows of a chain, snapshot first, as a `Tip` whose states are not decoded."""
+    newest = rows[-1]
+    return Tip(
+        newest.checkpoint_id,
+        newest.epoch,
+        _to_links(rows),
+        newest.raw_size,
+        read=rows if signed else None,
+    )
+
+
+def _to_links(rows: Sequence[Any]) -> tuple[Link, ...]:
+    """Return the rows of a chain, snapshot first, as links that are not decoded."""
     links: list[Link] = []
     expected: int | None = None
     for row in reversed(rows):
@@ -166,14 +228,7 @@ def _to_tip(rows: Sequence[Any], signed: bool) -> Tip:
         expected = row.base_seq
     if expected is not None:
         raise Corrupt(f"a state that others build on is missing at position {expected}")
-    newest = rows[-1]
-    return Tip(
-        newest.checkpoint_id,
-        newest.epoch,
-        tuple(reversed(links)),
-        newest.raw_size,
-        read=rows if signed else None,
-    )
+    return tuple(reversed(links))
 
 
 def chain_decoder(

@@ -186,10 +186,10 @@ class Saver:
         )
         if connection is None:
             self.cache.put(request.log, new)
-            if self.db.dialect.distributed:
+            if (heads := WrittenHeads.of(self.db)) is not None:
                 bases = frozenset((link.seq, link.checksum) for link in new.links)
                 written = WrittenHead(new.checkpoint_id, new.seq + 1, request.now, bases)
-                shared(self.db, WrittenHeads).put(request.log, written)
+                heads.put(request.log, written)
         else:
             # The host's transaction, or a savepoint in it, may still roll back.
             self.cache.drop(request.log)
@@ -347,9 +347,7 @@ class Saver:
             and not self.db.binds_places
         )
         locked = request.rests_on is not None and not self._is_newest(request)
-        written = None
-        if self.db.dialect.distributed and connection is None:
-            written = self._written_head(request, draft)
+        written = self._written_head(request, draft) if connection is None else None
         append = self._append_locked if locked else self._append
         return await self.db.run(
             partial(append, request, draft, words, written),
@@ -471,7 +469,8 @@ class Saver:
 
     def _written_head(self, request: Request, draft: Draft) -> WrittenHead | None:
         """Return the head that this process has written, if the draft is based on what it has."""
-        written = shared(self.db, WrittenHeads).get(request.log)
+        heads = WrittenHeads.of(self.db)
+        written = None if heads is None else heads.get(request.log)
         has_base = written is not None and (draft.base_seq, draft.base_checksum) in written.bases
         return written if has_base else None
 
@@ -722,8 +721,8 @@ async def put_writes(
         except UniqueViolation:
             return
         if seq is not None:
-            if db.dialect.distributed and connection is None:
-                shared(db, WrittenHeads).note_row(log, seq, now)
+            if connection is None and (heads := WrittenHeads.of(db)) is not None:
+                heads.note_row(log, seq, now)
             return
         await db.run(
             partial(remove_expired_log, db.dialect, log, row),

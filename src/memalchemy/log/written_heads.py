@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from memalchemy._cache import BoundedCache
+from memalchemy.database import Database
+from memalchemy.database.per_database import shared
 from memalchemy.log.tables import Log
 
 MAX_HEADS = 4096
@@ -47,6 +49,15 @@ class WrittenHeads:
 
     def __init__(self) -> None:
         self._heads: BoundedCache[Log, WrittenHead] = BoundedCache(MAX_HEADS)
+
+    @classmethod
+    def of(cls, db: Database) -> WrittenHeads | None:
+        """Return the heads of a `Database`; ``None`` where no save is the shorter for them.
+
+        A save on one server looks in the statement that writes, and one that binds its rows to
+        their places counts before.
+        """
+        return shared(db, cls) if db.dialect.distributed and not db.binds_places else None
 
     def get(self, log: Log) -> WrittenHead | None:
         """Return the head of a log as this process has left it, if it is known."""

@@ -40,6 +40,7 @@ from benchmarks.measure import (
 )
 from benchmarks.server_time import postmaster_of, seconds_of
 from memalchemy import Checkpointer, Database, Store, ThreadLog
+from memalchemy.events import subscribe_statements
 from memalchemy.maintenance import distribution, space
 
 GROUP = "citus"
@@ -60,6 +61,7 @@ NEIGHBOURS = 20
 """Namespaces beside it, below the same prefix, with as many items together."""
 DIMENSIONS = 64
 SPACE = ("notes", "main")
+NAMED = "the-newest"
 BY_HAND = "saved_by_hand"
 COSTED, STEPS, AT_ONCE = 1_000, 20, 16
 """Threads that are saved for what they cost, the saves of each, and those who save at once."""
@@ -81,6 +83,9 @@ class Side:
 
     async def load(self) -> None:
         assert await self.checkpointer.load("thread") is not None
+
+    async def load_named(self) -> None:
+        assert await self.checkpointer.load("named", NAMED) is not None
 
     async def put(self) -> None:
         number = next(self.numbers)
@@ -115,6 +120,7 @@ class Side:
 
 CALLED: dict[str, tuple[Callable[[Side], Awaitable[None]], Target | None]] = {
     "load": (Side.load, at_most(3)),
+    "load of a checkpoint that is named": (Side.load_named, None),
     "put": (Side.put, at_most(3)),
     "get": (Side.get, at_most(3)),
     "append": (Side.append, at_most(3)),
@@ -164,16 +170,17 @@ async def _measure(given: argparse.Namespace) -> int:
 
 async def _findings(plain: Side, cluster: Side, rounds: int) -> AsyncIterator[Finding]:
     runs = {"save": partial(_many, Side.save, cluster)}
+    runs["its statements"] = partial(_many_statements, Side.save, cluster)
     runs["by hand"] = partial(_many, Side.insert_by_hand, cluster)
-    found = await take_turns(runs, rounds)
-    yield _times("a save, to one routed INSERT by hand", *found.values(), at_most(4.5))
+    saves, statements, by_hand = (await take_turns(runs, rounds)).values()
+    yield _times("a save, to one routed INSERT by hand", saves, by_hand, at_most(4.5))
+    yield _times("its statements alone, to the same", statements, by_hand, None)
     for name, (call, target) in CALLED.items():
         runs = {which: partial(_many, call, side) for which, side in _both(cluster, plain)}
-        found = await take_turns(runs, rounds)
-        yield _times(f"{name}, to the same on one server", *found.values(), target)
+        ours, theirs = (await take_turns(runs, rounds)).values()
+        yield _times(f"{name}, to the same on one server", ours, theirs, target)
     runs = {which: partial(_save_at_once, side) for which, side in _both(cluster, plain)}
-    found = await take_turns(runs, max(5, rounds // 3))
-    ours, theirs = found.values()
+    ours, theirs = (await take_turns(runs, max(5, rounds // 3))).values()
     yield Finding(
         GROUP,
         f"saves a second of {SAVERS} at once, to those of one server",
@@ -201,6 +208,18 @@ async def _many(call: Callable[[Side], Awaitable[None]], side: Side) -> float:
     for _ in range(CALLS):
         await call(side)
     return watch.per(CALLS)
+
+
+async def _many_statements(call: Callable[[Side], Awaitable[None]], side: Side) -> float:
+    """Return the seconds that the statements of a call take, each from sending to its answer."""
+    seconds: list[float] = []
+    unsubscribe = subscribe_statements(lambda event: seconds.append(event.seconds))
+    try:
+        for _ in range(CALLS):
+            await call(side)
+    finally:
+        unsubscribe()
+    return sum(seconds) / CALLS
 
 
 async def _save_at_once(side: Side) -> float:
@@ -271,8 +290,9 @@ async def _open(url: str) -> Side:
             await side.store.put(place, f"k{n}", _value(n), embedding=_vector(n))
     for n in range(SAVERS):
         await side.checkpointer.save(_state(n), f"saver-{n}")
-    for _ in range(MESSAGES):
+    for n in range(MESSAGES):
         await side.save()
+        await side.checkpointer.save(_state(n), "named", NAMED if n == MESSAGES - 1 else None)
     await side.append()
     # As the database's own daemon would, a minute later.
     await driver.execute("VACUUM ANALYZE")

@@ -2929,10 +2929,10 @@ VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARC
       $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::INTEGER, $12::INTEGER,
     $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE, $15::BYTEA)
 ON CONFLICT (log_id, checkpoint_id)
-DO UPDATE SET seq = $2::BIGINT, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
-    $4::VARCHAR), rests_on = $8::VARCHAR, run_id = $9::VARCHAR, meta = $10::JSONB,
-  raw_size = $11::INTEGER, stored_size = $12::INTEGER, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
-  created_at = $14::TIMESTAMP WITH TIME ZONE, signature = $15::BYTEA
+DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
+    $4::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+  raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+  occurred_at = excluded.occurred_at, created_at = excluded.created_at, signature = $15::BYTEA
 RETURNING checkpoints.ordinal
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
@@ -11800,16 +11800,15 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BI
     $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
     $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
 ON CONFLICT (tenant, namespace, key)
-DO UPDATE SET meta = $4::JSONB, version = CASE
+DO UPDATE SET meta = excluded.meta, version = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
-ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
-  field_terms = $8::VARCHAR, created_at = CASE
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
-  value = $13::BYTEA
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 RETURNING store_items.version
 
 -- store.write.put_item(expected=none)
@@ -11819,16 +11818,15 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BI
     $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
     $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
 ON CONFLICT (tenant, namespace, key)
-DO UPDATE SET meta = $4::JSONB, version = CASE
+DO UPDATE SET meta = excluded.meta, version = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
-ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
-  field_terms = $8::VARCHAR, created_at = CASE
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
-  value = $13::BYTEA
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 WHERE NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE)
 RETURNING store_items.version

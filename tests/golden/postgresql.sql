@@ -3251,9 +3251,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
-    created_at = $23::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -3345,9 +3345,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
-    created_at = $23::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -3386,9 +3386,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
-    raw_size = $19::INTEGER, stored_size = $20::INTEGER, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
-    created_at = $22::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -3475,9 +3475,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
-    raw_size = $19::INTEGER, stored_size = $20::INTEGER, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
-    created_at = $22::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -3522,9 +3522,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
-    created_at = $23::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -3617,9 +3617,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
-    created_at = $23::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -3659,9 +3659,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
-    raw_size = $19::INTEGER, stored_size = $20::INTEGER, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
-    created_at = $22::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -3749,9 +3749,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
-    raw_size = $19::INTEGER, stored_size = $20::INTEGER, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
-    created_at = $22::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -3796,9 +3796,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($17::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
-    created_at = $24::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -3891,9 +3891,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($17::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
-    created_at = $24::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -3933,9 +3933,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($24::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
-    created_at = $23::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -4023,9 +4023,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($24::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
-    created_at = $23::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -4076,9 +4076,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
-    created_at = $25::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -4177,9 +4177,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
-    created_at = $25::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -4225,9 +4225,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
-    created_at = $24::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -4321,9 +4321,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
-    created_at = $24::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -4375,9 +4375,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
-    created_at = $25::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -4477,9 +4477,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
-    created_at = $25::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -4526,9 +4526,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
-    created_at = $24::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -4623,9 +4623,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
-    created_at = $24::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -4677,9 +4677,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($19::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $20::VARCHAR, run_id = $21::VARCHAR, meta = $22::JSONB,
-    raw_size = $23::INTEGER, stored_size = $24::INTEGER, occurred_at = $25::TIMESTAMP WITH TIME ZONE,
-    created_at = $26::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -4779,9 +4779,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($19::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $20::VARCHAR, run_id = $21::VARCHAR, meta = $22::JSONB,
-    raw_size = $23::INTEGER, stored_size = $24::INTEGER, occurred_at = $25::TIMESTAMP WITH TIME ZONE,
-    created_at = $26::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -4828,9 +4828,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
-    created_at = $25::TIMESTAMP WITH TIME ZONE),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $12::VARCHAR
@@ -4925,9 +4925,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
-    created_at = $25::TIMESTAMP WITH TIME ZONE)
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -4976,9 +4976,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
-    created_at = $27::TIMESTAMP WITH TIME ZONE),
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $14::VARCHAR
@@ -5075,9 +5075,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
-    created_at = $27::TIMESTAMP WITH TIME ZONE)
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -5127,9 +5127,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
-    created_at = $27::TIMESTAMP WITH TIME ZONE),
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $14::VARCHAR
@@ -5227,9 +5227,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
-    created_at = $27::TIMESTAMP WITH TIME ZONE)
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -5279,9 +5279,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
-    created_at = $27::TIMESTAMP WITH TIME ZONE),
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.checkpoint_id != $14::VARCHAR
@@ -5379,9 +5379,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
-    created_at = $27::TIMESTAMP WITH TIME ZONE)
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -5619,9 +5619,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($40::VARCHAR, checkpoints.parent_id),
-      $13::VARCHAR), rests_on = $33::VARCHAR, run_id = $34::VARCHAR, meta = $35::JSONB,
-    raw_size = $36::INTEGER, stored_size = $37::INTEGER, occurred_at = $38::TIMESTAMP WITH TIME ZONE,
-    created_at = $39::TIMESTAMP WITH TIME ZONE)
+      $13::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -5678,9 +5678,9 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($38::VARCHAR, checkpoints.parent_id),
-      $13::VARCHAR), rests_on = $31::VARCHAR, run_id = $32::VARCHAR, meta = $33::JSONB,
-    raw_size = $34::INTEGER, stored_size = $35::INTEGER, occurred_at = $36::TIMESTAMP WITH TIME ZONE,
-    created_at = $37::TIMESTAMP WITH TIME ZONE)
+      $13::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
@@ -5691,10 +5691,10 @@ VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARC
       $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::INTEGER, $12::INTEGER,
     $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE, $15::BYTEA)
 ON CONFLICT (log_id, checkpoint_id)
-DO UPDATE SET seq = $2::BIGINT, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
-    $4::VARCHAR), rests_on = $8::VARCHAR, run_id = $9::VARCHAR, meta = $10::JSONB,
-  raw_size = $11::INTEGER, stored_size = $12::INTEGER, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
-  created_at = $14::TIMESTAMP WITH TIME ZONE, signature = $15::BYTEA
+DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
+    $4::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+  raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+  occurred_at = excluded.occurred_at, created_at = excluded.created_at, signature = $15::BYTEA
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -16238,16 +16238,15 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BI
     $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
     $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
 ON CONFLICT (tenant, namespace, key)
-DO UPDATE SET meta = $4::JSONB, version = CASE
+DO UPDATE SET meta = excluded.meta, version = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
-ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
-  field_terms = $8::VARCHAR, created_at = CASE
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
-  value = $13::BYTEA
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 RETURNING store_items.version
 
 -- store.write.put_item(expected=none)
@@ -16257,16 +16256,15 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BI
     $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
     $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
 ON CONFLICT (tenant, namespace, key)
-DO UPDATE SET meta = $4::JSONB, version = CASE
+DO UPDATE SET meta = excluded.meta, version = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
-ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
-  field_terms = $8::VARCHAR, created_at = CASE
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
-  value = $13::BYTEA
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 WHERE NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE)
 RETURNING store_items.version
@@ -16319,16 +16317,15 @@ WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, co
       $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
       $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
   ON CONFLICT (tenant, namespace, key)
-  DO UPDATE SET meta = $4::JSONB, version = CASE
+  DO UPDATE SET meta = excluded.meta, version = CASE
   WHEN (store_items.expires_at IS NULL
     OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
-  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
-    field_terms = $8::VARCHAR, created_at = CASE
+  ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+    search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
   WHEN (store_items.expires_at IS NULL
     OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
-    value = $13::BYTEA
+  ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+    lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
   WHERE store_items.ctid = (
     SELECT ctid
     FROM store_items
@@ -16353,16 +16350,15 @@ WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, co
       $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
       $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
   ON CONFLICT (tenant, namespace, key)
-  DO UPDATE SET meta = $4::JSONB, version = CASE
+  DO UPDATE SET meta = excluded.meta, version = CASE
   WHEN (store_items.expires_at IS NULL
     OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
-  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
-    field_terms = $8::VARCHAR, created_at = CASE
+  ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+    search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
   WHEN (store_items.expires_at IS NULL
     OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, signature = $12::BYTEA,
-    value = $13::BYTEA
+  ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+    lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
   WHERE NOT (store_items.expires_at IS NULL
     OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE)
   AND store_items.ctid = (

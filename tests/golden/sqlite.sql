@@ -3266,9 +3266,10 @@ INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal,
     meta, raw_size, stored_size, occurred_at, created_at, signature)
 VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (log_id, checkpoint_id)
-DO UPDATE SET seq = ?, parent_id = nullif(coalesce(?, checkpoints.parent_id), ?), rests_on = ?,
-  run_id = ?, meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?,
-  signature = ?
+DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce(?, checkpoints.parent_id), ?),
+  rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+  raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+  occurred_at = excluded.occurred_at, created_at = excluded.created_at, signature = ?
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -12637,13 +12638,15 @@ INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksu
     field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
 VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key")
-DO UPDATE SET meta = ?, version = CASE
+DO UPDATE SET meta = excluded.meta, version = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.version + ?
-ELSE 1 END, codec = ?, checksum = ?, search_text = ?, field_terms = ?, created_at = CASE
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
-ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, signature = ?, value = ?
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 RETURNING version
 
 -- store.write.put_item(expected=none)
@@ -12651,13 +12654,15 @@ INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksu
     field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
 VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key")
-DO UPDATE SET meta = ?, version = CASE
+DO UPDATE SET meta = excluded.meta, version = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.version + ?
-ELSE 1 END, codec = ?, checksum = ?, search_text = ?, field_terms = ?, created_at = CASE
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
-ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, signature = ?, value = ?
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 WHERE NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 RETURNING version

@@ -8,7 +8,8 @@ statement where rows can be sent as arrays. Payloads arrive as bytes: encoding i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -145,17 +146,19 @@ def _unless_itself(parent: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.nullif(parent, own, type_=CHECKPOINTS.c.parent_id.type)
 
 
-def _replacement_values(seq: Any) -> dict[str, Any]:
+def _replacement_values(given: Callable[[str], Any]) -> dict[str, Any]:
     """Return the columns that a save changes in a checkpoint whose id exists already.
 
-    The state and the position are new. The parent and the ordinal stay, unless a parent is given.
+    The state and the position are new: *given* returns the value of a column. The parent and the
+    ordinal stay, unless a parent is given.
     """
     named = _unless_itself(
         func.coalesce(
             bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), CHECKPOINTS.c.parent_id
         )
     )
-    return column_binds(CHECKPOINTS, CHECKPOINT_COLUMNS) | {"parent_id": named, "seq": seq}
+    values = {name: given(name) for name in (*CHECKPOINT_COLUMNS, "seq")}
+    return values | {"parent_id": named}
 
 
 @statement(of=tuple(_COLUMNS_BY_KIND))
@@ -178,7 +181,7 @@ def upsert_checkpoint(dialect: Dialect) -> Executable | None:
         CHECKPOINTS,
         values | signed,
         ("log_id", "checkpoint_id"),
-        _replacement_values(seq) | signed,
+        _replacement_values(partial(dialect.statements.excluded, CHECKPOINTS)) | signed,
     )
     # A checkpoint that was there keeps its ordinal, which tells a save that has not looked before.
     return written.returning(CHECKPOINTS.c.ordinal) if dialect.distributed else written
@@ -190,8 +193,8 @@ def update_checkpoint(dialect: Dialect) -> Executable | None:
     if dialect.upserts:
         return None
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
-    seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
-    values = _replacement_values(seq) | signature_bind(CHECKPOINTS)
+    given = column_binds(CHECKPOINTS, (*CHECKPOINT_COLUMNS, "seq"))
+    values = _replacement_values(given.__getitem__) | signature_bind(CHECKPOINTS)
     return update(CHECKPOINTS).where(of_log(CHECKPOINTS), same).values(values)
 
 
@@ -275,7 +278,7 @@ def _insert_behind(
         CHECKPOINTS,
         named,
         ("log_id", "checkpoint_id"),
-        _replacement_values(dialect.statements.excluded(CHECKPOINTS, "seq")),
+        _replacement_values(partial(dialect.statements.excluded, CHECKPOINTS)),
         source=_select(named, head),
     ).cte("name")
     ctes = [delta, name]

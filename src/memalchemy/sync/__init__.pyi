@@ -917,8 +917,9 @@ class Checkpointer(Generic[State]):
     ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip. Every call builds new objects. It reads its own writes: not from a replica,
-        unless the checkpointer is on ``db.replica()``.
+        One round trip; on Citus two, or three where the newest is not the one of this process.
+        Every call builds new objects. It reads its own writes: not from a replica, unless the
+        checkpointer is on ``db.replica()``.
 
         Raises:
             Corrupt: the stored state does not match its checksum.
@@ -2714,8 +2715,9 @@ class RetainedCheckpointer(Generic[State]):
     ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip. Every call builds new objects. It reads its own writes: not from a replica,
-        unless the checkpointer is on ``db.replica()``.
+        One round trip; on Citus two, or three where the newest is not the one of this process.
+        Every call builds new objects. It reads its own writes: not from a replica, unless the
+        checkpointer is on ``db.replica()``.
 
         Raises:
             Corrupt: the stored state does not match its checksum.

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 from observed import verbs
 from sqlalchemy import text
 
 from memalchemy import Checkpointer, Corrupt, Database
+from memalchemy.codec.encryption import generate_key
+from memalchemy.events import StatementEvent, subscribe_statements
+from memalchemy.rotation import rotate_keys
 
 STATES = [{"messages": [f"message {m}" for m in range(n)]} for n in range(1, 30)]
 
@@ -31,6 +37,16 @@ async def test_what_this_process_has_saved_or_loaded_is_read_by_key(distributed_
             assert sent == ["WITH", "SELECT", "SELECT"]
 
 
+async def test_pending_writes_leave_the_newest_what_it_is(distributed_url: str) -> None:
+    async with Database(distributed_url) as db, Database(distributed_url) as other:
+        checkpointer = await saved(db)
+        newest = (await checkpointer.list_checkpoints("thread", limit=1))[0]
+        await Checkpointer(other).put_writes([("n", 2)], "thread", newest, "task")
+        with verbs() as sent:
+            assert await checkpointer.load("thread") == STATES[-1]
+            assert sent == ["SELECT", "SELECT", "SELECT"]
+
+
 async def test_what_others_have_done_since_is_seen(distributed_url: str) -> None:
     async with Database(distributed_url) as db, Database(distributed_url) as other:
         checkpointer = await saved(db)
@@ -44,6 +60,48 @@ async def test_what_others_have_done_since_is_seen(distributed_url: str) -> None
         assert await checkpointer.load("thread") is None
         await others.save({"n": 3}, "thread")
         assert await checkpointer.load("thread") == {"n": 3}
+
+
+async def test_a_rewrite_between_the_statements_of_a_load_is_no_damage(
+    distributed_url: str,
+) -> None:
+    async def rewrite() -> None:
+        async with Database(distributed_url) as other:
+            await Checkpointer(other).rewrite("thread")
+
+    def rewrite_behind_the_head(event: StatementEvent) -> None:
+        if "FROM threads" in event.sql and not rewriting:
+            rewriting.append(threading.Thread(target=asyncio.run, args=(rewrite(),)))
+            rewriting[0].start()
+            rewriting[0].join()
+
+    rewriting: list[threading.Thread] = []
+    async with Database(distributed_url) as db:
+        checkpointer = Checkpointer(db, radix=32)
+        for n in range(6):
+            await checkpointer.save({"pad": "x" * 3000, "n": n}, "thread")
+        unsubscribe = subscribe_statements(rewrite_behind_the_head)
+        try:
+            assert await checkpointer.load("thread") == {"pad": "x" * 3000, "n": 5}
+        finally:
+            unsubscribe()
+    assert rewriting
+
+
+async def test_rows_under_a_new_key_are_known_after_one_look(distributed_url: str) -> None:
+    old, new = generate_key(), generate_key()
+    async with (
+        Database(distributed_url, keys=[new, old]) as db,
+        Database(distributed_url, keys=[old]) as other,
+    ):
+        await saved(other)
+        checkpointer = Checkpointer(db)
+        assert await checkpointer.load("thread") == STATES[-1]
+        assert (await rotate_keys(db)).left == 0
+        with verbs() as sent:
+            assert await checkpointer.load("thread") == STATES[-1]
+            assert await checkpointer.load("thread") == STATES[-1]
+            assert sent == ["SELECT", "SELECT", "WITH", "SELECT", "SELECT"]
 
 
 @pytest.mark.parametrize(

@@ -5694,7 +5694,8 @@ ON CONFLICT (log_id, checkpoint_id)
 DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
     $4::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
   raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-  occurred_at = excluded.occurred_at, created_at = excluded.created_at, signature = $15::BYTEA
+  occurred_at = excluded.occurred_at, created_at = excluded.created_at,
+  signature = excluded.signature
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1

@@ -349,7 +349,7 @@ class Checkpointer(Generic[State]):
     ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip; on Citus two, or three where the newest is not the one of this process.
+        One round trip; on Citus up to four, each shorter, where this process knows the newest.
         Every call builds new objects. It reads its own writes: not from a replica, unless the
         checkpointer is on ``db.replica()``.
 
@@ -359,7 +359,8 @@ class Checkpointer(Generic[State]):
         """
         log = self._log(thread_id)
         _check_optional(checkpoint_id)
-        now, d, known = datetime.now(UTC), self.db.dialect, self._cache.get(log)
+        now, d = datetime.now(UTC), self.db.dialect
+        known = self._cache.get(log)
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
             found = await self.db.run(
                 partial(load.load_chain, d, log, checkpoint_id, now, self.db.signing, known),

@@ -32,8 +32,8 @@ from memalchemy.contracts import PendingWrite, Snapshot
 from memalchemy.database import Decode
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
-from memalchemy.log import Log, read_head
-from memalchemy.log.heads import Head
+from memalchemy.log import Head, Log, read_head
+from memalchemy.log.copy import read_position
 from memalchemy.log.pending_writes import is_write
 from memalchemy.log.signed_reads import (
     check_states,
@@ -185,20 +185,24 @@ def load_chain(
 def _load_known(dialect: Dialect, log: Log, now: datetime, known: Tip) -> Program[Tip | None]:
     """Return the newest checkpoint as stored, read by its rows' keys.
 
-    ``None`` if it is not *known*, whatever has happened to the log: positions that were allotted
-    since, and rows that are gone or others.
+    ``None`` if it is not *known*, or if its rows are gone or others: `read_chain` judges those.
     """
     heads = yield read_head(dialect), log.binds()
     head = Head._make(heads[0]) if heads else None
-    newest = known.checkpoint_id, known.epoch, known.seq + 1
     if head is None or not head.is_live(now):
         return None
-    if (head.head_id, head.epoch, head.next_seq) != newest:
+    if (head.head_id, head.epoch) != (known.checkpoint_id, known.epoch):
         return None
-    expected = [(link.seq, link.checksum) for link in known.links]
-    found = yield read_links(dialect), log.binds() | {"p_seqs": [seq for seq, _ in expected]}
+    if head.next_seq != known.seq + 1:  # by pending writes, or in another history
+        named = {"p_checkpoint_id": known.checkpoint_id}
+        positions = yield read_position(dialect), log.binds() | named
+        if [row.seq for row in positions] != [known.seq]:
+            return None
+    found = yield read_links(dialect), log.binds() | {"p_seqs": [link.seq for link in known.links]}
     rows = sorted(found, key=lambda row: row.seq)
-    if [(row.seq, row.checksum) for row in rows] != expected:
+    bases = [None, *(link.seq for link in known.links[:-1])]
+    linked = [(base, *row) for base, row in zip(bases, known.row_keys, strict=True)]
+    if [(row.base_seq, row.seq, row.checksum) for row in rows] != linked:
         return None
     return Tip(known.checkpoint_id, known.epoch, _to_links(rows), known.raw_size)
 

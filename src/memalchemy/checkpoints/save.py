@@ -187,7 +187,7 @@ class Saver:
         if connection is None:
             self.cache.put(request.log, new)
             if (heads := WrittenHeads.of(self.db)) is not None:
-                bases = frozenset((link.seq, link.checksum) for link in new.links)
+                bases = frozenset(new.row_keys)
                 written = WrittenHead(new.checkpoint_id, new.seq + 1, request.now, bases)
                 heads.put(request.log, written)
         else:

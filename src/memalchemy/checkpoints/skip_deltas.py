@@ -97,6 +97,11 @@ class Tip:
     def depth(self) -> int:
         return self.links[-1].depth
 
+    @property
+    def row_keys(self) -> tuple[tuple[int, int], ...]:
+        """Position and checksum of each row, which tell these rows from others."""
+        return tuple((link.seq, link.checksum) for link in self.links)
+
     def parts_at(self, index: int) -> Parts:
         """Return the state of one link, rebuilt from the nearest earlier one that is decoded."""
         first = index

@@ -44,14 +44,18 @@ class TipCache:
         return None if found is None else found[0]
 
     def put(self, log: Log, tip: Tip) -> None:
-        """Cache *tip*, unless a tip of the same epoch is cached that is as new or newer.
+        """Cache *tip*, unless a tip of the same epoch is cached that is newer, or of the same rows.
 
-        Of two tips of the same state the cached one has more of its chain decoded.
+        Of two tips of the same rows the cached one has more of its chain decoded. Other rows at the
+        same position are newer: their keys were rotated, or an older copy was restored.
         """
         entry = tip.limit_decoded(self._max_tip_bytes)
 
         def is_as_new(cached: tuple[Tip, int]) -> bool:
-            return cached[0].epoch == tip.epoch and cached[0].seq >= tip.seq
+            known = cached[0]
+            if known.epoch != tip.epoch or known.seq < tip.seq:
+                return False
+            return known.seq > tip.seq or known.row_keys == tip.row_keys
 
         self._tips.put(log, entry, unless=is_as_new)
 

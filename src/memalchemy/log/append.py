@@ -176,12 +176,13 @@ def upsert_checkpoint(dialect: Dialect) -> Executable | None:
     seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
     values = _checkpoint_values(previous) | column_binds(CHECKPOINTS, ["ordinal"]) | {"seq": seq}
-    signed = signature_bind(CHECKPOINTS)
+    values |= signature_bind(CHECKPOINTS)
+    inserted = partial(dialect.statements.excluded, CHECKPOINTS)
     written = dialect.statements.upsert(
         CHECKPOINTS,
-        values | signed,
+        values,
         ("log_id", "checkpoint_id"),
-        _replacement_values(partial(dialect.statements.excluded, CHECKPOINTS)) | signed,
+        _replacement_values(inserted) | {"signature": inserted("signature")},
     )
     # A checkpoint that was there keeps its ordinal, which tells a save that has not looked before.
     return written.returning(CHECKPOINTS.c.ordinal) if dialect.distributed else written

@@ -141,7 +141,7 @@ def _put_item(dialect: Dialect, expected: str, *more: ColumnElement[bool]) -> An
         ITEMS,
         _insert_values(),
         ITEM_KEY,
-        # Citus sends each bind as a literal, wherever it stands: a value is named there once.
+        # SQLite and Citus send a value at each place where it is bound.
         _update_values(partial(dialect.statements.excluded, ITEMS)),
         where=and_(*conditions) if conditions else None,
     ).returning(ITEMS.c.version)

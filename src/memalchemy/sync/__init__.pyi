@@ -917,7 +917,7 @@ class Checkpointer(Generic[State]):
     ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip; on Citus two, or three where the newest is not the one of this process.
+        One round trip; on Citus up to four, each shorter, where this process knows the newest.
         Every call builds new objects. It reads its own writes: not from a replica, unless the
         checkpointer is on ``db.replica()``.
 
@@ -2715,7 +2715,7 @@ class RetainedCheckpointer(Generic[State]):
     ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip; on Citus two, or three where the newest is not the one of this process.
+        One round trip; on Citus up to four, each shorter, where this process knows the newest.
         Every call builds new objects. It reads its own writes: not from a replica, unless the
         checkpointer is on ``db.replica()``.
 

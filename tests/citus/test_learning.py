@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from memalchemy import Checkpointer, Database, Store
-from memalchemy.dialects.postgresql import PostgreSQL, distribute
+from memalchemy.dialects.postgresql.dialect import PostgreSQL
+from memalchemy.dialects.postgresql.distributed import distribute
 from memalchemy.errors import DatabaseUnreachable, StatementFailed
 from memalchemy.events import StatementEvent, subscribe_statements
 from servers import Citus, Postgres, migrated_database

@@ -29,7 +29,8 @@ import memalchemy.threads
 import memalchemy.transfer
 import memalchemy.verify  # noqa: F401 (the statements register when imported)
 from memalchemy.dialects import DIALECTS, Dialect
-from memalchemy.dialects.postgresql import PostgreSQL, distribute
+from memalchemy.dialects.postgresql.dialect import PostgreSQL
+from memalchemy.dialects.postgresql.distributed import distribute
 from memalchemy.statements import REGISTRY
 
 _URLS = {

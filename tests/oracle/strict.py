@@ -26,7 +26,7 @@ from memalchemy.database import backend
 from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.dialects import DIALECTS, Dialect, register_dialect
 from memalchemy.dialects.oracle import MAX_TEXT_BIND, Oracle
-from memalchemy.dialects.postgresql import PostgreSQL
+from memalchemy.dialects.postgresql.dialect import PostgreSQL
 from memalchemy.dialects.sqlite import SQLite
 from memalchemy.migrate import TABLES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memalchemy.dialects.oracle import Oracle
-from memalchemy.dialects.postgresql import PostgreSQL
+from memalchemy.dialects.postgresql.dialect import PostgreSQL
 from memalchemy.dialects.sqlite import SQLite
 from oracle.strict import CONDITIONS, PARTS, PROGRAMS, UNLIKE, contains, merged, same
 

@@ -20,7 +20,7 @@ ENTRY_POINTS = "memalchemy.dialects"
 
 _BUILT_IN = {
     "sqlite": "memalchemy.dialects.sqlite:SQLite",
-    "postgresql": "memalchemy.dialects.postgresql:PostgreSQL",
+    "postgresql": "memalchemy.dialects.postgresql.dialect:PostgreSQL",
     "oracle": "memalchemy.dialects.oracle:Oracle",
 }
 

@@ -1,0 +1,1 @@
+"""PostgreSQL, alone or with the tables spread over the nodes of Citus."""

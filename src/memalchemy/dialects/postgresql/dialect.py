@@ -1,0 +1,215 @@
+"""PostgreSQL: one statement per save, row locks, JSONB, tsvector, pgvector, advisory locks.
+
+Without pgvector vectors are stored as bytes. Tables may be spread over the nodes of Citus.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar
+
+from sqlalchemy import Connection
+from sqlalchemy.engine import URL
+
+from memalchemy.column_types import ColumnTypes
+from memalchemy.dialects.base import (
+    Cluster,
+    Dialect,
+    Failure,
+    Maintenance,
+    Statements,
+    TenantWall,
+    TextIndexes,
+    Vectors,
+)
+from memalchemy.dialects.postgresql.cluster import Citus
+from memalchemy.dialects.postgresql.column_types import PostgreSQLColumnTypes
+from memalchemy.dialects.postgresql.distributed import CITUS, distribute, is_distributed
+from memalchemy.dialects.postgresql.failures import classify
+from memalchemy.dialects.postgresql.maintenance import PostgreSQLMaintenance
+from memalchemy.dialects.postgresql.statements import PostgreSQLStatements
+from memalchemy.dialects.postgresql.tenant_wall import PostgreSQLTenantWall
+from memalchemy.dialects.postgresql.text_indexes import PostgreSQLTextIndexes
+from memalchemy.dialects.postgresql.vectors import PostgreSQLVectors
+from memalchemy.dialects.urls import (
+    Target,
+    display,
+    flag,
+    is_installed,
+    refuse_unknown_parameters,
+    require_driver,
+    seconds,
+    single_value,
+)
+from memalchemy.errors import UnknownURL
+
+_SSL_MODES = {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
+
+_READ_ONLY = "default_transaction_read_only"
+
+_NAME_PGBOUNCER = (
+    "If the URL leads to PgBouncer in transaction mode, add pgbouncer=true to the URL, or open "
+    "Database(url, pgbouncer=True)."
+)
+
+_decode_first_value = json.JSONDecoder().raw_decode
+
+
+class PostgreSQL(Dialect):
+    """PostgreSQL through asyncpg or psycopg."""
+
+    name: ClassVar[str] = "postgresql"
+    sqlalchemy_name: ClassVar[str] = "postgresql"
+    single_statement_save: ClassVar[bool] = True
+    groups_saves: ClassVar[bool] = True
+    snapshot_isolation: ClassVar[str | None] = "REPEATABLE READ"
+    advice: ClassVar[Mapping[str, str]] = {
+        "3D000": "The server runs, and has no database of that name: create it.",
+        # A startup parameter that PgBouncer does not take; a prepared statement that is not on the
+        # server's connection, or that another client's has.
+        **dict.fromkeys(("08P01", "26000", "42P05"), _NAME_PGBOUNCER),
+    }
+
+    column_types: ColumnTypes = PostgreSQLColumnTypes()
+    statements: Statements = PostgreSQLStatements()
+    text: TextIndexes = PostgreSQLTextIndexes()
+    vectors: Vectors = PostgreSQLVectors()
+    maintenance: Maintenance = PostgreSQLMaintenance()
+    tenant_wall: TenantWall | None = PostgreSQLTenantWall()
+    cluster: Cluster | None = Citus()
+
+    @property
+    def variant(self) -> str:
+        return CITUS if self.distributed else self.name
+
+    def for_database(self) -> Dialect:
+        own = copy(self)
+        own.has_to_learn = True
+        return own
+
+    def learn(self, connection: Connection, schema: str | None) -> None:
+        if self.has_to_learn and is_distributed(connection, schema):
+            distribute(self)
+        self.has_to_learn = False
+
+    def read_url(self, url: URL, driver: str) -> Target:
+        driver = driver or (
+            "psycopg" if not is_installed("asyncpg") and is_installed("psycopg") else "asyncpg"
+        )
+        if driver not in ("asyncpg", "psycopg"):
+            raise UnknownURL(
+                f"memalchemy uses postgresql+asyncpg or postgresql+psycopg, not {driver!r}"
+            )
+        require_driver(driver, "postgres" if driver == "asyncpg" else "psycopg")
+        url = url.set(drivername=f"{self.sqlalchemy_name}+{driver}")
+        pgbouncer = flag("pgbouncer", single_value("pgbouncer", url.query.get("pgbouncer", "no")))
+        url = url.difference_update_query(["pgbouncer"])
+        connect_args: dict[str, Any] = {}
+        if driver == "asyncpg":
+            # libpq's parameters that asyncpg does not know, or calls otherwise.
+            query = dict(url.query)
+            mode = query.pop("sslmode", None)
+            if mode is not None:
+                if mode not in _SSL_MODES:
+                    raise UnknownURL(f"sslmode={mode!r} is none of {', '.join(sorted(_SSL_MODES))}")
+                query.setdefault("ssl", mode)
+            query.pop("channel_binding", None)  # asyncpg negotiates it by itself
+            if "connect_timeout" in query:
+                connect_args["timeout"] = seconds(
+                    "connect_timeout", str(query.pop("connect_timeout"))
+                )
+            settings = {k: query.pop(k) for k in ("application_name", "options") if k in query}
+            if settings:
+                connect_args["server_settings"] = settings
+            refuse_unknown_parameters(query, "asyncpg", "connect")
+            url = url.set(query=query)
+        elif "options" in url.query:
+            # Where a statement timeout joins them.
+            connect_args["options"] = str(url.query["options"])
+            url = url.difference_update_query(["options"])
+        return Target(self.name, url, display(url), connect_args=connect_args, pgbouncer=pgbouncer)
+
+    def engine_options(
+        self,
+        target: Target,
+        *,
+        pgbouncer: bool,
+        connect_timeout: float,
+        statement_timeout: float | None,
+    ) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        connect_args, driver = dict(target.connect_args), target.url.get_driver_name()
+        if driver == "asyncpg":
+            options["json_deserializer"] = _read_json
+            connect_args.setdefault("timeout", connect_timeout)
+            if statement_timeout is not None:
+                connect_args["command_timeout"] = statement_timeout
+            if pgbouncer:
+                # In transaction mode a statement may run on another server connection than the one
+                # that prepared it: no caches, and names that never meet.
+                connect_args["statement_cache_size"] = 0
+                connect_args["prepared_statement_cache_size"] = 0
+                connect_args["prepared_statement_name_func"] = _new_statement_name
+        elif driver == "psycopg":
+            connect_args.setdefault("connect_timeout", max(1, round(connect_timeout)))
+            if pgbouncer:
+                connect_args["prepare_threshold"] = None
+            elif statement_timeout is not None:
+                timeout = f"-c statement_timeout={round(statement_timeout * 1000)}"
+                connect_args["options"] = f"{connect_args.get('options', '')} {timeout}".strip()
+        return options | {"connect_args": connect_args}
+
+    def read_only_options(
+        self, options: dict[str, Any], target: Target, *, pgbouncer: bool
+    ) -> dict[str, Any]:
+        if pgbouncer:  # which takes no server options; every statement is in a transaction there
+            return options | {"execution_options": {"postgresql_readonly": True}}
+        connect_args = dict(options["connect_args"])
+        if target.url.get_driver_name() == "asyncpg":
+            settings = connect_args.get("server_settings", {})
+            connect_args["server_settings"] = settings | {_READ_ONLY: "on"}
+        else:
+            given = connect_args.get("options", "")
+            connect_args["options"] = f"{given} -c {_READ_ONLY}=on".strip()
+        return options | {"connect_args": connect_args}
+
+    def in_transaction(self, raw: Any) -> bool:
+        if hasattr(raw, "is_in_transaction"):  # asyncpg
+            return not raw.is_closed() and bool(raw.is_in_transaction())
+        return raw.info.transaction_status.name in ("ACTIVE", "INTRANS", "INERROR")
+
+    def interrupt(self, raw: Any) -> None:
+        if hasattr(raw, "terminate"):  # asyncpg: the connection is lost for its user
+            raw.terminate()
+        else:
+            raw.cancel()
+
+    def abandon(self, raw: Any) -> bool:
+        if hasattr(raw, "terminate"):  # asyncpg
+            raw.terminate()
+        elif self.at_work(raw):
+            raw.cancel()  # to close it under a statement crashes psycopg
+        else:
+            raw.pgconn.finish()
+        return True
+
+    def at_work(self, raw: Any) -> bool:
+        return not hasattr(raw, "terminate") and raw.info.transaction_status.name == "ACTIVE"
+
+    def classify(self, error: BaseException) -> tuple[Failure, str | None]:
+        return classify(error)
+
+
+def _read_json(text: str) -> Any:
+    """Return `json.loads` of *text*, faster: jsonb has no white space around it to skip."""
+    try:
+        return _decode_first_value(text)[0]
+    except ValueError:
+        return json.loads(text)
+
+
+def _new_statement_name() -> str:
+    return f"__asyncpg_{uuid.uuid4()}__"

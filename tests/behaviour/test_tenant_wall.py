@@ -183,6 +183,7 @@ async def test_many_tenants_at_once_share_a_pool_of_two(
 
 
 @pytest.mark.unsigned_only("it counts statements")
+@pytest.mark.plaintext_only("it counts statements")
 async def test_saves_of_two_tenants_never_share_a_statement(app: Database) -> None:
     checkpointers = [Checkpointer(app.for_tenant(f"shares-{n % 3}")) for n in range(60)]
     for one in checkpointers[:3]:
@@ -196,6 +197,7 @@ async def test_saves_of_two_tenants_never_share_a_statement(app: Database) -> No
 
 
 @pytest.mark.unsigned_only("it counts statements")
+@pytest.mark.plaintext_only("it counts statements")
 async def test_a_lone_statement_costs_one_round_trip_whoever_had_the_connection(
     app: Database,
 ) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import event as sa_event
 from sqlalchemy.engine import Engine
 
 from memalchemy import CapabilityMissing, Checkpointer, Database, Store, events, space
 from memalchemy.contracts import Progress
-from memalchemy.events import Event
+from memalchemy.events import Event, StatementEvent
 from servers import Postgres
 
 
@@ -329,6 +331,35 @@ async def test_a_table_that_stays_long_is_named_with_its_command(own: Database) 
     named = {one.table: one for one in done.advice}
     assert named["deltas"].commands == ("VACUUM (FULL, ANALYZE) deltas;",)
     assert "dead rows of deltas made room" in named["deltas"].reason
+
+
+async def test_rows_that_are_counted_late_are_no_dead_rows(
+    own: Database, database_url: str
+) -> None:
+    """A session has removed rows, and tells the server's counters of it after the vacuum."""
+    if own.dialect.name != "postgresql":
+        return
+    agent = Checkpointer(own)
+    await fill(agent, threads=10)
+    with psycopg.connect(re.sub(r"[+]\w+", "", database_url), autocommit=True) as other:
+        other.execute("DELETE FROM deltas WHERE seq = 1")  # told at once
+        other.execute("UPDATE deltas SET codec = codec")  # told with what follows a second later
+        vacuumed: list[str] = []
+
+        def count_late(event: StatementEvent) -> None:
+            if event.sql.startswith("VACUUM") and "deltas" in event.sql:
+                vacuumed.append(event.sql)
+                if len(vacuumed) == 1:
+                    other.execute("SELECT pg_stat_force_next_flush()")
+
+        unsubscribe = events.subscribe_statements(count_late)
+        try:
+            done = await space.reclaim(own)
+        finally:
+            unsubscribe()
+
+    assert len(vacuumed) == 2
+    assert not [one for one in done.advice if "still has" in one.reason]
 
 
 async def _seen(db: Database) -> Any:

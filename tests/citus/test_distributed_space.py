@@ -45,4 +45,4 @@ async def test_a_vacuum_reaches_the_shards(distributed_url: str) -> None:
         assert done.before is not None
         assert done.after is not None
         assert done.after < done.before
-        assert not [one for one in done.advice if "dead rows" in one.why]
+        assert not [one for one in done.advice if "dead rows" in one.reason]

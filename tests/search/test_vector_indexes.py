@@ -13,7 +13,8 @@ import pytest
 from golden import dialect, text_of
 from memalchemy import Database, migrate
 from memalchemy.contracts import Progress
-from memalchemy.dialects import DIALECTS, postgresql
+from memalchemy.dialects import DIALECTS
+from memalchemy.dialects.postgresql import vectors as postgresql_vectors
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
@@ -211,7 +212,7 @@ async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
             with connection.transaction():
                 if how == "by the index":
                     settings = db.dialect.vectors.index_settings(200)
-                    for bind, setting in postgresql._SETTINGS.items():
+                    for bind, setting in postgresql_vectors._SETTINGS.items():
                         connection.execute(
                             "SELECT set_config(%s, %s, true)", [setting, settings[bind]]
                         )

@@ -45,10 +45,10 @@ class _CitusTextIndexes(PostgreSQLTextIndexes):
         return None  # no setting of the coordinator's makes a node use an index
 
     def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
-        return self._item_hits(columns, *self._routed(below))
+        return self.item_hits_where(columns, *self._routed(below))
 
     def items_in_scope(self, below: bool) -> FromClause:
-        return self._items_in_scope(*self._routed(below))
+        return self.items_where(*self._routed(below))
 
     def _routed(self, below: bool) -> list[ColumnElement[bool]]:
         items = StoreItemRow.__table__

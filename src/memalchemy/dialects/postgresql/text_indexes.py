@@ -85,9 +85,10 @@ class PostgreSQLTextIndexes(TextIndexes):
         return literal_column("1", Integer)  # the others are left out
 
     def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
-        return self._item_hits(columns)
+        return self.item_hits_where(columns)
 
-    def _item_hits(self, columns: Sequence[str], *more: ColumnElement[bool]) -> FromClause:
+    def item_hits_where(self, columns: Sequence[str], *more: ColumnElement[bool]) -> FromClause:
+        """Return `item_hits` on *more* conditions on an item."""
         given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))
         terms = _terms(computed_once(given), within=_scope())
         items = StoreItemRow.__table__
@@ -101,9 +102,10 @@ class PostgreSQLTextIndexes(TextIndexes):
         )
 
     def items_in_scope(self, below: bool) -> FromClause:
-        return self._items_in_scope()
+        return self.items_where()
 
-    def _items_in_scope(self, *more: ColumnElement[bool]) -> FromClause:
+    def items_where(self, *more: ColumnElement[bool]) -> FromClause:
+        """Return `items_in_scope` on *more* conditions on an item."""
         items = StoreItemRow.__table__
         within = _item_vector(items).bool_op("@@")(_scope())
         # Materialised: below a limit that it does not know, a generic plan would scan the table.

@@ -11,7 +11,11 @@ from memalchemy.dialects.base import DISTRIBUTED_BY, Dialect, quoted
 from memalchemy.dialects.postgresql.catalog import on_our_tables
 from memalchemy.dialects.postgresql.maintenance import PostgreSQLMaintenance
 from memalchemy.dialects.postgresql.statements import PostgreSQLStatements
-from memalchemy.dialects.postgresql.text_indexes import PostgreSQLTextIndexes
+from memalchemy.dialects.postgresql.text_indexes import (
+    PostgreSQLTextIndexes,
+    item_hits_where,
+    items_in_scope_where,
+)
 from memalchemy.schema import StoreItemRow
 
 CITUS = "citus"
@@ -45,10 +49,10 @@ class _CitusTextIndexes(PostgreSQLTextIndexes):
         return None  # no setting of the coordinator's makes a node use an index
 
     def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
-        return self.item_hits_where(columns, *self._routed(below))
+        return item_hits_where(columns, *self._routed(below))
 
     def items_in_scope(self, below: bool) -> FromClause:
-        return self.items_where(*self._routed(below))
+        return items_in_scope_where(*self._routed(below))
 
     def _routed(self, below: bool) -> list[ColumnElement[bool]]:
         items = StoreItemRow.__table__

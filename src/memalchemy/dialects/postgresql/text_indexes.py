@@ -85,32 +85,10 @@ class PostgreSQLTextIndexes(TextIndexes):
         return literal_column("1", Integer)  # the others are left out
 
     def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
-        return self.item_hits_where(columns)
-
-    def item_hits_where(self, columns: Sequence[str], *more: ColumnElement[bool]) -> FromClause:
-        """Return `item_hits` on *more* conditions on an item."""
-        given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))
-        terms = _terms(computed_once(given), within=_scope())
-        items = StoreItemRow.__table__
-        return (
-            select(terms.c.term.label("term"), *(items.c[name] for name in columns))
-            .select_from(terms.join(items, _item_vector(items).bool_op("@@")(terms.c.query)))
-            # True of every term. Of an array that it does not see the planner expects ten terms,
-            # for which it may compile the plan with LLVM, and that takes longer than the search.
-            .where(func.length(terms.c.term).between(1, 2**31 - 1), *more)
-            .cte("hits")
-        )
+        return item_hits_where(columns)
 
     def items_in_scope(self, below: bool) -> FromClause:
-        return self.items_where()
-
-    def items_where(self, *more: ColumnElement[bool]) -> FromClause:
-        """Return `items_in_scope` on *more* conditions on an item."""
-        items = StoreItemRow.__table__
-        within = _item_vector(items).bool_op("@@")(_scope())
-        # Materialised: below a limit that it does not know, a generic plan would scan the table.
-        found = select(items.c.namespace, items.c.key, items.c.updated_at).where(within, *more)
-        return found.cte("within", nesting=True).prefix_with("MATERIALIZED")
+        return items_in_scope_where()
 
     def item_scope_binds(
         self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
@@ -179,6 +157,30 @@ def _alternatives(field: FieldTerms) -> Iterator[str]:
     yield from field.words
     yield from (f"{prefix}:*" for prefix in field.prefixes)
     yield f"({OTHERS} & !{field.mark})"
+
+
+def item_hits_where(columns: Sequence[str], *more: ColumnElement[bool]) -> FromClause:
+    """Return `TextIndexes.item_hits` on *more* conditions on an item."""
+    given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))
+    terms = _terms(computed_once(given), within=_scope())
+    items = StoreItemRow.__table__
+    return (
+        select(terms.c.term.label("term"), *(items.c[name] for name in columns))
+        .select_from(terms.join(items, _item_vector(items).bool_op("@@")(terms.c.query)))
+        # True of every term. Of an array that it does not see the planner expects ten terms,
+        # for which it may compile the plan with LLVM, and that takes longer than the search.
+        .where(func.length(terms.c.term).between(1, 2**31 - 1), *more)
+        .cte("hits")
+    )
+
+
+def items_in_scope_where(*more: ColumnElement[bool]) -> FromClause:
+    """Return `TextIndexes.items_in_scope` on *more* conditions on an item."""
+    items = StoreItemRow.__table__
+    within = _item_vector(items).bool_op("@@")(_scope())
+    # Materialised: below a limit that it does not know, a generic plan would scan the table.
+    found = select(items.c.namespace, items.c.key, items.c.updated_at).where(within, *more)
+    return found.cte("within", nesting=True).prefix_with("MATERIALIZED")
 
 
 def _terms(given: ColumnElement[Any], within: ColumnElement[Any] | None = None) -> Subquery:

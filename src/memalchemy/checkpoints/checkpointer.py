@@ -349,9 +349,9 @@ class Checkpointer(Generic[State]):
     ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip; on Citus up to four, each shorter, where this process knows the newest.
-        Every call builds new objects. It reads its own writes: not from a replica, unless the
-        checkpointer is on ``db.replica()``.
+        One round trip; on Citus two where this process knows the newest, and up to four where
+        others have changed it. Every call builds new objects. It reads its own writes: not from a
+        replica, unless the checkpointer is on ``db.replica()``.
 
         Raises:
             Corrupt: the stored state does not match its checksum.

@@ -92,6 +92,8 @@ CHECKPOINT_COLUMNS = (
     "occurred_at",
     "created_at",
 )
+_REPLACED_COLUMNS = (*CHECKPOINT_COLUMNS, "seq")
+"""The columns of a checkpoint that a save under its id changes, whatever it names as parent."""
 
 
 class Position(NamedTuple):
@@ -157,8 +159,7 @@ def _replacement_values(given: Callable[[str], Any]) -> dict[str, Any]:
             bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), CHECKPOINTS.c.parent_id
         )
     )
-    values = {name: given(name) for name in (*CHECKPOINT_COLUMNS, "seq")}
-    return values | {"parent_id": named}
+    return {name: given(name) for name in _REPLACED_COLUMNS} | {"parent_id": named}
 
 
 @statement(of=tuple(_COLUMNS_BY_KIND))
@@ -194,7 +195,7 @@ def update_checkpoint(dialect: Dialect) -> Executable | None:
     if dialect.upserts:
         return None
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
-    given = column_binds(CHECKPOINTS, (*CHECKPOINT_COLUMNS, "seq"))
+    given = column_binds(CHECKPOINTS, _REPLACED_COLUMNS)
     values = _replacement_values(given.__getitem__) | signature_bind(CHECKPOINTS)
     return update(CHECKPOINTS).where(of_log(CHECKPOINTS), same).values(values)
 
@@ -452,10 +453,7 @@ def save_checkpoints(dialect: Dialect, mode: str) -> Executable | None:
     named = named | {"parent_id": parent, "seq": seq, "ordinal": head.c.last_ordinal - later}
     delta = insert(DELTAS).from_select(list(deltas), _select(deltas, joined)).cte("delta")
     # An existing id keeps its parent and ordinal: no save that names a parent is sent in a group.
-    replaced = {
-        name: dialect.statements.excluded(CHECKPOINTS, name)
-        for name in (*CHECKPOINT_COLUMNS, "seq")
-    }
+    replaced = {name: dialect.statements.excluded(CHECKPOINTS, name) for name in _REPLACED_COLUMNS}
     name = dialect.statements.upsert(
         CHECKPOINTS, named, ("log_id", "checkpoint_id"), replaced, source=_select(named, joined)
     ).cte("name")

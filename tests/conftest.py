@@ -147,6 +147,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "one_server_only(reason): what cannot be where Citus has distributed the tables"
     )
+    config.addinivalue_line(
+        "markers", "own_programs(reason): what cannot be under --strict-oracle, such as a plan"
+    )
     config.addinivalue_line("markers", "alone: measures time or fills the machine; see neighbours")
     neighbours.meet(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -194,6 +197,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = item.get_closest_marker("one_server_only")
         if mark is not None and _database_of(item) == "citus":
             item.add_marker(pytest.mark.xfail(reason=mark.args[0], strict=True))
+    if config.getoption("--strict-oracle"):
+        _leave_out(config, items, "own_programs")
     if config.getoption("--signed"):
         _leave_out(config, items, "unsigned_only")
         _leave_out(config, items, "own_signing_keys")

@@ -134,6 +134,7 @@ async def put_batch(db: Database, place: str) -> Any:
 
 ITEMS_FOUND = (put, put_batch, get, get_items, list_items, search)
 ITEMS_MISSED = (put, put_batch, get, get_items, exists)
+BY_FIELDS = (list_items, search)
 EVERY = (load, snapshot, history, entries, tail, get, get_items, exists, list_items, search)
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -296,6 +297,8 @@ async def test_what_signatures_believe_is_refused_by_an_anchor_and_its_neighbour
             with pytest.raises(Corrupt, match="anchor"):
                 await read(held, "mine")
         for read in EVERY:
+            if read in BY_FIELDS and not held.dialect.text.indexes_fields:
+                continue  # each item is read, the refused one as well, to see whether it fits
             assert await read(held, "beside"), read
         await save(held, "beside")
         await append(held, "beside")

@@ -184,6 +184,7 @@ async def test_many_tenants_at_once_share_a_pool_of_two(
 
 @pytest.mark.unsigned_only("it counts statements")
 @pytest.mark.plaintext_only("it counts statements")
+@pytest.mark.own_programs("it counts statements")
 async def test_saves_of_two_tenants_never_share_a_statement(app: Database) -> None:
     checkpointers = [Checkpointer(app.for_tenant(f"shares-{n % 3}")) for n in range(60)]
     for one in checkpointers[:3]:
@@ -198,6 +199,7 @@ async def test_saves_of_two_tenants_never_share_a_statement(app: Database) -> No
 
 @pytest.mark.unsigned_only("it counts statements")
 @pytest.mark.plaintext_only("it counts statements")
+@pytest.mark.own_programs("it counts statements")
 async def test_a_lone_statement_costs_one_round_trip_whoever_had_the_connection(
     app: Database,
 ) -> None:
@@ -387,6 +389,7 @@ async def test_a_transaction_of_the_hosts_is_of_the_tenant_that_worked_in_it_las
     await engine.dispose()
 
 
+@pytest.mark.own_programs("it explains statements")
 async def test_text_searches_keep_their_indexes(
     app: Database, postgres: Postgres, walled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -438,6 +441,7 @@ async def test_text_searches_keep_their_indexes(
     await raw.close()
 
 
+@pytest.mark.own_programs("it explains statements")
 async def test_saves_and_loads_are_planned_as_without_the_wall(
     app: Database, postgres: Postgres, walled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

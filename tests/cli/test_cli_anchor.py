@@ -105,6 +105,9 @@ def test_a_backup_that_is_put_back_is_refused_until_it_is_accepted(
     assert {one["code"] for one in report.json["findings"]} == {"anchor"}
     assert len(report.json["findings"]) == 4
     remedy = report.json["findings"][0]["remedy"]
+    printed = call("--db", file_url, "verify", "--anchor", file).out
+    assert printed.count("[anchor]") == 4
+    assert printed.count(remedy) == 1, "one remedy stands below the findings that it is for"
     assert "memalchemy anchor FILE --accept-rollback;" in remedy
     of_all = call("--db", file_url, "verify", "--anchor", file, "--all-tenants", "--json").json
     assert (

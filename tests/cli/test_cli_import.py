@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,6 +229,26 @@ def test_the_command_reports_the_sizes_that_stats_reports(file_url: str, call: C
 
     for key in ("checkpoints", "raw_bytes", "stored_bytes"):
         assert answer.json[key] == stats[key]
+
+
+def test_an_import_that_finds_nothing_says_so(file_url: str, call: Call, tmp_path: Path) -> None:
+    """A wrong path is not told from an empty place by "0 sessions" alone."""
+    with sqlite3.connect(tmp_path / "theirs.db") as theirs:
+        theirs.execute("CREATE TABLE agent_sessions (session_id TEXT PRIMARY KEY, created_at TEXT)")
+        theirs.execute(
+            "CREATE TABLE agent_messages (id INTEGER PRIMARY KEY, session_id TEXT, "
+            "message_data TEXT, created_at TEXT)"
+        )
+    theirs.close()
+    place = f"sqlite:///{tmp_path}/theirs.db"
+
+    of_file = call("--db", file_url, "import", "-", stdin="")
+    of_framework = call("--db", file_url, "import", "openai-agents", "--from", place)
+
+    assert (of_file.code, of_framework.code) == (0, 0), of_framework.err
+    assert "the file has no lines" in of_file.err
+    assert "openai-agents has stored nothing there" in of_framework.err
+    assert "--from" in of_framework.err
 
 
 def test_skipped_threads_are_no_failure(file_url: str, call: Call) -> None:

@@ -28,7 +28,7 @@ from memalchemy.dialects import DIALECTS, Dialect, register_dialect
 from memalchemy.dialects.oracle import MAX_TEXT_BIND, Oracle
 from memalchemy.dialects.postgresql.dialect import PostgreSQL
 from memalchemy.dialects.sqlite import SQLite
-from memalchemy.migrate import TABLES
+from memalchemy.migrate import TABLES, chain
 
 VARIABLE = "MEMALCHEMY_STRICT_ORACLE"
 """Tells the processes that tests start."""
@@ -176,6 +176,7 @@ def install() -> None:
     # The habits are SQLAlchemy's hooks, which what goes straight to a driver passes by.
     DirectConnection.execute = _leave_to_sqlalchemy  # type: ignore[method-assign]
     backend.allows_direct_asyncpg = lambda *_: False
+    chain.statements_are_observed = lambda: True
     register_dialect(_as_oracle(SQLite, PROGRAMS, CONDITIONS), replace=True)
     register_dialect(_as_oracle(PostgreSQL, PROGRAMS), replace=True)
     event.listen(Engine, "do_execute", _execute)

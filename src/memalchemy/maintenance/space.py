@@ -35,7 +35,7 @@ from memalchemy.log.entries import is_entry, is_not_empty
 from memalchemy.log.scan import run_query
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, constants, live, same_log
 from memalchemy.schema import Base
-from memalchemy.search.scope import EMBEDDINGS, ITEMS, live_item
+from memalchemy.search.scope import EMBEDDINGS, ITEMS, expired_item, live_item
 from memalchemy.statements import Program, program_of, statement
 
 __all__ = [
@@ -631,10 +631,7 @@ def _path(name: str) -> Any:
 @statement()
 def count_expired(dialect: Dialect) -> Executable:
     """Count a tenant's items that have expired, with those that memalchemy keeps for itself."""
-    return select(func.count().label("expired")).where(
-        ITEMS.c.tenant == bindparam("k_tenant"),
-        ITEMS.c.expires_at <= bindparam("p_now", type_=ITEMS.c.expires_at.type),
-    )
+    return select(func.count().label("expired")).where(expired_item())
 
 
 @statement()

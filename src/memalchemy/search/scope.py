@@ -110,6 +110,12 @@ def live_item(table: Any = ITEMS) -> ColumnElement[bool]:
     return or_(table.c.expires_at.is_(None), table.c.expires_at > now)
 
 
+def expired_item() -> ColumnElement[bool]:
+    """Return the condition that a tenant's item has expired; binds ``k_tenant``, ``p_now``."""
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return and_(tenant, ITEMS.c.expires_at <= bindparam("p_now", type_=ITEMS.c.expires_at.type))
+
+
 Place = tuple[str, str]
 """An item's encoded namespace and its key."""
 

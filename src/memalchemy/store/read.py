@@ -29,6 +29,7 @@ from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEMS,
     LIVES,
+    expired_item,
     in_scope,
     is_listed,
     live_item,
@@ -258,18 +259,13 @@ def find_dimensions(dialect: Dialect, below: bool) -> Executable:
 @statement()
 def list_expired(dialect: Dialect) -> Executable:
     """Select ``namespace, key`` of the tenant's items that have expired."""
-    return _limited(select(ITEMS.c.namespace, ITEMS.c.key).where(_expired()))
+    return _limited(select(ITEMS.c.namespace, ITEMS.c.key).where(expired_item()))
 
 
 @removal(LIVES)
 def delete_expired(dialect: Dialect) -> Executable:
     """Delete the items that ``p_keys`` lists and that have still expired."""
-    return delete(ITEMS).where(_expired(), is_listed(dialect, ITEMS))
-
-
-def _expired() -> ColumnElement[bool]:
-    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return and_(tenant, ITEMS.c.expires_at <= bindparam("p_now", type_=ITEMS.c.expires_at.type))
+    return delete(ITEMS).where(expired_item(), is_listed(dialect, ITEMS))
 
 
 def _bind(name: str, column: Any) -> Any:

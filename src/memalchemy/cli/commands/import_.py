@@ -173,6 +173,8 @@ async def _import_file(ctx: Context, file: str, prefix: str, on_conflict: OnConf
                 f"full size of their states: {format_size(raw_bytes)}; stored size: "
                 f"{format_size(stored_bytes)}"
             )
+        if not counts:
+            ctx.terminal.print_note("the file has no lines")
     if counts["conflict"]:
         _print_way_out(ctx, on_conflict)
     return REFUSED if counts["bad"] or counts["conflict"] else OK
@@ -251,6 +253,8 @@ async def _import_langgraph(
                 f"the threads hold objects of {names}. They come back as dicts, unless you name "
                 f"their classes: MemalchemySaver(…, {report.allow_list()})"
             )
+        if not report.checkpoints and not report.items:
+            _print_nothing_found(ctx, "langgraph")
     if report.conflicting_checkpoints or report.conflicting_items:
         _print_way_out(ctx, on_conflict)
     return REFUSED if report.problems else OK
@@ -323,6 +327,8 @@ async def _import_openai_agents(
         ctx.terminal.print(f"{count(len(sessions), 'session')}, {branches}: {_summary(counts)}")
         done = "would be written" if dry_run else "written, read back and compared"
         ctx.terminal.print(f"{count(items, 'item')} {done} in {seconds:.1f} s")
+        if not outcomes:
+            _print_nothing_found(ctx, "openai-agents")
     if counts["conflict"]:
         _print_way_out(ctx, on_conflict)
     return REFUSED if counts["bad"] or counts["conflict"] or unreadable else OK
@@ -377,6 +383,8 @@ async def _import_records(
             f"{count(written, 'entry, checkpoint or item', 'entries, checkpoints and items')} "
             f"{done} in {seconds:.1f} s"
         )
+        if not outcomes:
+            _print_nothing_found(ctx, name)
     if counts["conflict"]:
         _print_way_out(ctx, on_conflict)
     return REFUSED if counts["bad"] or counts["conflict"] or unreadable else OK
@@ -399,6 +407,12 @@ def _print_record_problems(ctx: Context, outcome: RecordOutcome) -> None:
     if outcome.unreadable:
         left = count(outcome.unreadable, "part")
         ctx.terminal.print_note(f"{outcome.name}: {left} left out, {outcome.reason}")
+
+
+def _print_nothing_found(ctx: Context, framework: str) -> None:
+    ctx.terminal.print_note(
+        f"{framework} has stored nothing there: does --from name the place that it writes to?"
+    )
 
 
 def _print_way_out(ctx: Context, on_conflict: OnConflict) -> None:

@@ -100,7 +100,7 @@ def _print_report(ctx: Context, report: SigningReport, *, dry_run: bool) -> None
     ctx.terminal.print(
         f"{report.refused_count:,} were left. If you know that unsigned rows are genuine, "
         "--adopt-unsigned signs them; a thread that you keep as it is now is signed by "
-        "--thread ID --resign:",
+        "--thread ID --resign, which brings nothing back that was removed:",
         style="yellow",
     )
     for row in report.refused[:LISTED]:

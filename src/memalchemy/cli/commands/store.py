@@ -408,6 +408,8 @@ def _print_hits(ctx: Context, hits: SearchHits, query: str | None, *, prefix: bo
         suffix = f" ({details})" if details else ""
         ctx.terminal.print(f"{plan.strategy}: {plan.reason}{suffix}")
     ctx.terminal.print_note(count(len(hits), "item"))
+    if not hits and not prefix:
+        ctx.terminal.print_note("--prefix searches the namespaces below as well")
 
 
 def _excerpt(item: StoreItem, query: str | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,8 +85,11 @@ async def verify(
 
 
 def _print_report(ctx: Context, report: Report) -> None:
-    for finding in report.findings:
+    for finding, following in zip_longest(report.findings, report.findings[1:]):
         _print_finding(ctx, finding)
+        # Findings of one cause follow each other, and one remedy is said once, below them.
+        if finding.remedy and (following is None or following.remedy != finding.remedy):
+            ctx.terminal.print(f"  what can be done: {finding.remedy}")
     listed = sum(finding.severity == "error" for finding in report.findings)
     if report.errors > listed:
         ctx.terminal.print(f"… and {report.errors - listed:,} more")
@@ -142,5 +146,3 @@ def _print_finding(ctx: Context, finding: Finding) -> None:
         ctx.terminal.print(f"  affected: {names}")
     if finding.intact is not None:
         ctx.terminal.print(f"  newest whole checkpoint: {finding.intact}")
-    if finding.remedy is not None:
-        ctx.terminal.print(f"  what can be done: {finding.remedy}")

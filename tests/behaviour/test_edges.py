@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -339,8 +340,8 @@ def defect(error: Exception) -> str | None:
         return None
     if type(error) not in (TypeError, ValueError, InvalidArgument, LookupError, KeyError):
         return "it is of no documented kind"
-    inside = traceback.extract_tb(error.__traceback__)[-1].filename
-    if any(part in inside for part in ("sqlalchemy", "asyncpg", "psycopg", "aiosqlite")):
+    inside = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+    if {"sqlalchemy", "asyncpg", "psycopg", "aiosqlite"} & {*inside.parts}:
         return "it was raised by a driver"
     return None
 

@@ -285,6 +285,21 @@ async def test_the_newest_checkpoints_of_all_threads(checkpointer: Checkpointer)
     assert [entry["checkpoint_id"] for entry in listed] == ["c5", "c4", "c3", "c2"]
 
 
+async def test_a_short_list_is_the_beginning_of_a_longer_one(checkpointer: Checkpointer) -> None:
+    """Copies of a checkpoint have its time: their order is another's, and the same each time."""
+    await checkpointer.save({"n": 0}, "source", "a", metadata={"k": "v"})
+    for name in ("zz", "b", "t3", "f3", "q", "a*b"):
+        await checkpointer.copy_thread("source", name)
+
+    threads = [entry["thread_id"] for entry in await checkpointer.list_with_metadata(10)]
+    assert sorted(threads) == ["a*b", "b", "f3", "q", "source", "t3", "zz"]
+    for limit in range(1, 8):
+        listed = await checkpointer.list_with_metadata(limit)
+        found = await checkpointer.query_by_metadata("k", "v", limit)
+        assert [entry["thread_id"] for entry in listed] == threads[:limit]
+        assert [entry["thread_id"] for entry in found] == threads[:limit]
+
+
 @pytest.mark.parametrize("beside", ["nothing", "writes", "entries", "nameless states"])
 async def test_whole_states_are_counted_whatever_else_the_log_holds(
     db: Database, checkpointer: Checkpointer, beside: str

@@ -222,6 +222,14 @@ async def test_a_fork_has_the_writes_of_what_it_has(checkpointer: Checkpointer) 
     assert (await verify(checkpointer.db)).ok
 
 
+async def test_checkpoints_of_runs_come_in_the_order_of_saving(checkpointer: Checkpointer) -> None:
+    for name, run in (("z", "first"), ("a", "second"), ("m", "first"), ("0", "first")):
+        await checkpointer.save({}, "t", name, run_id=run)
+
+    assert await checkpointer.find_runs(["second", "first"]) == {("t", ()): ["z", "a", "m", "0"]}
+    assert await checkpointer.find_runs(["first"]) == {("t", ()): ["z", "m", "0"]}
+
+
 async def test_the_logs_below_a_namespace_are_copied_and_deleted_alone(db: Database) -> None:
     top, under = (Checkpointer(db, namespace=parts) for parts in (("f",), ("f", "sub")))
     other, entries = Checkpointer(db, namespace=("fx",)), ThreadLog(db)

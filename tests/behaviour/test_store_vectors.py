@@ -208,6 +208,21 @@ async def test_vectors_have_from_one_to_sixteen_thousand_dimensions(store: Store
     assert not await store.exists(NS, "wider")
 
 
+@pytest.mark.parametrize("first", ["two", "three"])
+async def test_a_search_that_finds_nothing_among_several_sizes_is_no_mistake(
+    store: Store, first: str
+) -> None:
+    vectors = {"two": [1.0, 0.1], "three": NEAR}
+    for key in sorted(vectors, key=first.__ne__):
+        await store.put_with_embedding(NS, key, {"n": 1}, vectors[key])
+
+    for vector in vectors.values():
+        assert await store.search(NS, embedding=vector, filter={"n": 2}) == []
+        assert await store.search((), embedding=vector, filter={"n": 2}, prefix=True) == []
+    with pytest.raises(ValueError, match=r"has 4 dimensions; .* but one of 2"):
+        await store.search(NS, embedding=[1.0] * 4, filter={"n": 2})
+
+
 async def test_vectors_of_other_sizes_are_no_neighbours(store: Store) -> None:
     await store.put_with_embedding(NS, "two", 1, [1.0, 0.1])
     await store.put_with_embedding(NS, "three", 1, NEAR)

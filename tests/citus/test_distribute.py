@@ -16,8 +16,9 @@ from memalchemy import Checkpointer, Conflict, Database, Store, migrate
 from memalchemy.cli.app import app
 from memalchemy.contracts import Progress
 from memalchemy.dialects import DIALECTS, VERSION_TABLE
-from memalchemy.errors import CapabilityMissing, SchemaOutdated
+from memalchemy.errors import CapabilityMissing, SchemaOutdated, StatementFailed
 from memalchemy.maintenance.distribution import SHARDS_PER_NODE, distribute
+from memalchemy.verify import verify
 from servers import Citus
 
 STATES = {f"thread-{number}": {"n": number, "text": "word " * number} for number in range(30)}
@@ -30,10 +31,11 @@ async def call(*arguments: str) -> Result:
 
 
 async def run(*arguments: str, code: int = 0) -> Any:
-    """The JSON that a command prints; of a refused one the error."""
+    """The JSON that a command prints; of one that answers nothing the error."""
     result = await call(*arguments, "--json")
     assert result.exit_code == code, result.stderr
-    return json.loads(result.stderr)["error"] if code else json.loads(result.stdout)
+    answer = result.stdout
+    return json.loads(answer) if answer else json.loads(result.stderr)["error"]
 
 
 async def fill(url: str) -> None:
@@ -129,7 +131,9 @@ async def test_what_was_begun_is_completed_with_its_number_of_shards(
     for statement in DIALECTS["postgresql"].maintenance.distribution_commands(None, 6):
         if "'threads'," in statement or "'checkpoints'," in statement:
             cluster.execute(statement, name)
-    (warning,) = (await run("--db", url, "check"))["warnings"]
+    begun = await run("--db", url, "check", code=1)
+    (warning,) = begun["warnings"]
+    assert not begun["ok"]
     assert "deltas" in warning
     assert "distribute --citus" in warning
     assert "threads" not in warning
@@ -143,6 +147,26 @@ async def test_what_was_begun_is_completed_with_its_number_of_shards(
     assert [state.done for state in told] == [3, 4, 5, 6, 7]
     assert {state.total for state in told} == {7}
     assert result.distribution.is_whole
+    assert await everything(url) == STATES
+
+
+async def test_the_script_does_what_the_command_does(cluster: Citus, name: str) -> None:
+    url = cluster.url(name)
+    await fill(url)
+    script = (await call("distribute", "--citus", "--parts", "3", "--sql")).stdout.splitlines()
+    drops = [statement for statement in script if "truncate" in statement]
+
+    # A script that did not come to a table drops no rows that it refers to.
+    for statement in script[:3]:
+        cluster.execute(statement, name)
+    for drop in drops:
+        with pytest.raises(psycopg.Error):
+            cluster.execute(drop, name)
+    assert (await run("--db", url, "check", code=1))["warnings"]
+    for statement in script[3:]:
+        cluster.execute(statement, name)
+
+    assert (await run("--db", url, "check"))["warnings"] == []
     assert await everything(url) == STATES
 
 
@@ -176,6 +200,30 @@ async def test_writers_wait_and_lose_nothing(cluster: Citus, name: str) -> None:
     assert sorted(written) == sorted(namespace for (namespace,) in there)
 
 
+async def test_a_process_that_had_the_database_open_is_told_to_open_it_again(
+    cluster: Citus, name: str
+) -> None:
+    async with Database(cluster.url(name), migrate="upgrade") as earlier:
+        await Checkpointer(earlier).save({"n": 1}, "thread")
+        async with Database(cluster.url(name), migrate="off") as db:
+            await distribute(db, parts=2)
+
+        store = Store(earlier)
+        for refused in (
+            partial(store.put, ("notes",), "key", 1),
+            partial(store.put_batch, [(("notes",), key, 1) for key in "abc"]),
+            partial(Checkpointer(earlier).search, "word"),
+        ):
+            with pytest.raises(StatementFailed, match=r"distributed .*, open it again"):
+                await refused()
+        # Some are answered still, if slowly, and what they say is right.
+        await Checkpointer(earlier).save({"n": 2}, "thread")
+    async with Database(cluster.url(name)) as opened:
+        assert await Checkpointer(opened).load("thread") == {"n": 2}
+        assert await Store(opened).list_keys(("notes",)) == []
+        assert (await verify(opened)).ok
+
+
 async def test_an_interrupted_run_changes_nothing(cluster: Citus, name: str) -> None:
     url = cluster.url(name)
     await fill(url)
@@ -199,7 +247,7 @@ async def test_another_distribution_is_named_and_left_alone(cluster: Citus, name
     url = cluster.url(name)
     await fill(url)
     cluster.execute("SELECT create_distributed_table('store_items', 'tenant')", name)
-    (about_column, _) = (await run("--db", url, "check"))["warnings"]
+    (about_column, _) = (await run("--db", url, "check", code=1))["warnings"]
     assert about_column == "store_items is spread by tenant, not namespace"
 
     async with Database(url, migrate="off") as db:

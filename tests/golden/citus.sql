@@ -430,7 +430,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT $6::INTEGER)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -445,7 +445,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=number, exact=False)
 WITH newest AS MATERIALIZED (
@@ -464,7 +464,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT $6::INTEGER)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -479,7 +479,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=true, exact=False)
 WITH newest AS MATERIALIZED (
@@ -498,7 +498,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT $6::INTEGER)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -513,7 +513,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=false, exact=False)
 WITH newest AS MATERIALIZED (
@@ -532,7 +532,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT $6::INTEGER)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -547,7 +547,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=null, exact=False)
 WITH newest AS MATERIALIZED (
@@ -566,7 +566,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT $6::INTEGER)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -581,7 +581,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=container, exact=False)
 WITH newest AS MATERIALIZED (
@@ -600,7 +600,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT $6::INTEGER)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -615,7 +615,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -648,7 +648,8 @@ LIMIT $3
 
 -- checkpoints.listing.list_checkpoints_of_runs()
 WITH made AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id
   FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.run_id IN (
@@ -656,7 +657,7 @@ WITH made AS MATERIALIZED (
     FROM (
       SELECT (each.value ->> 0) COLLATE "C" AS run_id
       FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed))
-SELECT threads.thread_id, threads.namespace, made.checkpoint_id
+SELECT threads.thread_id, threads.namespace, made.seq, made.checkpoint_id
 FROM made
 JOIN threads ON threads.log_id = made.log_id
 WHERE threads.tenant = $1::VARCHAR
@@ -680,9 +681,9 @@ JOIN (
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-  ORDER BY newest.created_at DESC
+  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
   LIMIT $4) AS heads ON checkpoints.log_id = heads.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 LIMIT $4
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
@@ -11359,15 +11360,25 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 
--- store.read.find_dimensions(below=False)
+-- store.read.find_dimensions(below=False, given=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.model = $3::VARCHAR
+ORDER BY embeddings.dimensions
 LIMIT $4::INTEGER
 
--- store.read.find_dimensions(below=True)
+-- store.read.find_dimensions(below=False, given=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.model = $3::VARCHAR
+AND embeddings.dimensions = $4::INTEGER
+LIMIT $5::INTEGER
+
+-- store.read.find_dimensions(below=True, given=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -11376,7 +11387,20 @@ AND embeddings.namespace < $3::VARCHAR
 AND NOT (embeddings.namespace >= $4::VARCHAR
   AND embeddings.namespace < $5::VARCHAR)
 AND embeddings.model = $6::VARCHAR
+ORDER BY embeddings.dimensions
 LIMIT $7::INTEGER
+
+-- store.read.find_dimensions(below=True, given=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace >= $2::VARCHAR
+AND embeddings.namespace < $3::VARCHAR
+AND NOT (embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR)
+AND embeddings.model = $6::VARCHAR
+AND embeddings.dimensions = $7::INTEGER
+LIMIT $8::INTEGER
 
 -- store.read.has_item()
 SELECT store_items.version

@@ -404,7 +404,7 @@ WITH newest AS (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > :p_now)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -417,7 +417,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=number, exact=False)
 WITH newest AS (
@@ -434,7 +434,7 @@ WITH newest AS (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > :p_now)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -447,7 +447,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=true, exact=False)
 WITH newest AS (
@@ -464,7 +464,7 @@ WITH newest AS (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > :p_now)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -477,7 +477,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=false, exact=False)
 WITH newest AS (
@@ -494,7 +494,7 @@ WITH newest AS (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > :p_now)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -507,7 +507,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=null, exact=False)
 WITH newest AS (
@@ -527,7 +527,7 @@ WITH newest AS (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > :p_now)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -542,7 +542,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=container, exact=False)
 WITH newest AS (
@@ -560,7 +560,7 @@ WITH newest AS (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > :p_now)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -573,7 +573,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -606,7 +606,8 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.listing.list_checkpoints_of_runs()
 WITH made AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id
   FROM checkpoints
   WHERE checkpoints.tenant = :k_tenant
   AND checkpoints.run_id IN (
@@ -614,7 +615,7 @@ WITH made AS (
     FROM (
       SELECT each_.run_id
       FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (run_id VARCHAR2(4000) PATH '$[0]')) each_) listed))
-SELECT threads.thread_id, threads.namespace, made.checkpoint_id
+SELECT threads.thread_id, threads.namespace, made.seq, made.checkpoint_id
 FROM made
 JOIN threads ON threads.log_id = made.log_id
 WHERE threads.tenant = :k_tenant
@@ -638,9 +639,9 @@ JOIN (
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
-  ORDER BY newest.created_at DESC
+  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
   FETCH FIRST :p_limit ROWS ONLY) heads ON checkpoints.log_id = heads.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
@@ -10348,15 +10349,25 @@ AND (store_items.namespace, store_items.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- store.read.find_dimensions(below=False)
+-- store.read.find_dimensions(below=False, given=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
 AND embeddings.model = :p_model
+ORDER BY embeddings.dimensions
 FETCH FIRST 1 ROWS ONLY
 
--- store.read.find_dimensions(below=True)
+-- store.read.find_dimensions(below=False, given=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.model = :p_model
+AND embeddings.dimensions = :p_dimensions
+FETCH FIRST 1 ROWS ONLY
+
+-- store.read.find_dimensions(below=True, given=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = :k_tenant
@@ -10365,6 +10376,19 @@ AND embeddings.namespace < :k_beyond
 AND NOT (embeddings.namespace >= :k_internal
   AND embeddings.namespace < :k_internal_end)
 AND embeddings.model = :p_model
+ORDER BY embeddings.dimensions
+FETCH FIRST 1 ROWS ONLY
+
+-- store.read.find_dimensions(below=True, given=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace >= :k_namespace
+AND embeddings.namespace < :k_beyond
+AND NOT (embeddings.namespace >= :k_internal
+  AND embeddings.namespace < :k_internal_end)
+AND embeddings.model = :p_model
+AND embeddings.dimensions = :p_dimensions
 FETCH FIRST 1 ROWS ONLY
 
 -- store.read.has_item()

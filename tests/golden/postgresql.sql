@@ -434,7 +434,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -453,7 +453,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=number, exact=False)
 WITH newest AS MATERIALIZED (
@@ -476,7 +476,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -495,7 +495,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=true, exact=False)
 WITH newest AS MATERIALIZED (
@@ -518,7 +518,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -537,7 +537,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=false, exact=False)
 WITH newest AS MATERIALIZED (
@@ -560,7 +560,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -579,7 +579,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=null, exact=False)
 WITH newest AS MATERIALIZED (
@@ -602,7 +602,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -621,7 +621,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=container, exact=False)
 WITH newest AS MATERIALIZED (
@@ -644,7 +644,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -663,7 +663,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -696,7 +696,8 @@ LIMIT $3
 
 -- checkpoints.listing.list_checkpoints_of_runs()
 WITH made AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id
   FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.run_id IN (
@@ -704,7 +705,7 @@ WITH made AS MATERIALIZED (
     FROM (
       SELECT (each.value ->> 0) COLLATE "C" AS run_id
       FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed))
-SELECT threads.thread_id, threads.namespace, made.checkpoint_id
+SELECT threads.thread_id, threads.namespace, made.seq, made.checkpoint_id
 FROM made
 JOIN threads ON threads.log_id = made.log_id
 WHERE threads.tenant = $1::VARCHAR
@@ -728,9 +729,9 @@ JOIN (
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-  ORDER BY newest.created_at DESC
+  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
   LIMIT $4) AS heads ON checkpoints.log_id = heads.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 LIMIT $4
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
@@ -15766,15 +15767,25 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 
--- store.read.find_dimensions(below=False)
+-- store.read.find_dimensions(below=False, given=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.model = $3::VARCHAR
+ORDER BY embeddings.dimensions
 LIMIT $4::INTEGER
 
--- store.read.find_dimensions(below=True)
+-- store.read.find_dimensions(below=False, given=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.model = $3::VARCHAR
+AND embeddings.dimensions = $4::INTEGER
+LIMIT $5::INTEGER
+
+-- store.read.find_dimensions(below=True, given=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -15783,7 +15794,20 @@ AND embeddings.namespace < $3::VARCHAR
 AND NOT (embeddings.namespace >= $4::VARCHAR
   AND embeddings.namespace < $5::VARCHAR)
 AND embeddings.model = $6::VARCHAR
+ORDER BY embeddings.dimensions
 LIMIT $7::INTEGER
+
+-- store.read.find_dimensions(below=True, given=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace >= $2::VARCHAR
+AND embeddings.namespace < $3::VARCHAR
+AND NOT (embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR)
+AND embeddings.model = $6::VARCHAR
+AND embeddings.dimensions = $7::INTEGER
+LIMIT $8::INTEGER
 
 -- store.read.has_item()
 SELECT store_items.version

@@ -454,7 +454,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -472,7 +472,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=text, exact=False)
 WITH newest AS MATERIALIZED (
@@ -493,7 +493,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -511,7 +511,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=number, exact=True)
 WITH newest AS MATERIALIZED (
@@ -538,7 +538,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -557,7 +557,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=number, exact=False)
 WITH newest AS MATERIALIZED (
@@ -577,7 +577,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -596,7 +596,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=true, exact=True)
 WITH newest AS MATERIALIZED (
@@ -621,7 +621,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -638,7 +638,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=true, exact=False)
 WITH newest AS MATERIALIZED (
@@ -658,7 +658,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -675,7 +675,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=false, exact=True)
 WITH newest AS MATERIALIZED (
@@ -700,7 +700,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -717,7 +717,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=false, exact=False)
 WITH newest AS MATERIALIZED (
@@ -737,7 +737,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -754,7 +754,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=null, exact=True)
 WITH newest AS MATERIALIZED (
@@ -779,7 +779,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -796,7 +796,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=null, exact=False)
 WITH newest AS MATERIALIZED (
@@ -816,7 +816,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -833,7 +833,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=container, exact=True)
 WITH newest AS MATERIALIZED (
@@ -860,7 +860,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -879,7 +879,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_by_metadata(kind=container, exact=False)
 WITH newest AS MATERIALIZED (
@@ -899,7 +899,7 @@ WITH newest AS MATERIALIZED (
       AND threads.deleted_at IS NULL
       AND (threads.expires_at IS NULL
         OR threads.expires_at > ?)))
-  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
   LIMIT ?
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -918,7 +918,7 @@ FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
 AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -953,7 +953,8 @@ OFFSET ?
 
 -- checkpoints.listing.list_checkpoints_of_runs()
 WITH made AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id
   FROM checkpoints
   WHERE checkpoints.tenant = ?
   AND checkpoints.run_id IN (
@@ -964,7 +965,7 @@ WITH made AS MATERIALIZED (
         FROM json_each(?) AS each) AS each_listed)
     SELECT listed.run_id
     FROM listed))
-SELECT threads.thread_id, threads.namespace, made.checkpoint_id
+SELECT threads.thread_id, threads.namespace, made.seq, made.checkpoint_id
 FROM made
 JOIN threads ON threads.log_id = made.log_id
 WHERE threads.tenant = ?
@@ -988,10 +989,10 @@ JOIN (
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
-  ORDER BY newest.created_at DESC
+  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
   LIMIT ?
   OFFSET ?) AS heads ON checkpoints.log_id = heads.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 LIMIT ?
 OFFSET ?
 
@@ -12131,16 +12132,27 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- store.read.find_dimensions(below=False)
+-- store.read.find_dimensions(below=False, given=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings.model = ?
+ORDER BY embeddings.dimensions
 LIMIT ?
 OFFSET ?
 
--- store.read.find_dimensions(below=True)
+-- store.read.find_dimensions(below=False, given=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+LIMIT ?
+OFFSET ?
+
+-- store.read.find_dimensions(below=True, given=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = ?
@@ -12149,6 +12161,20 @@ AND embeddings.namespace < ?
 AND NOT (embeddings.namespace >= ?
   AND embeddings.namespace < ?)
 AND embeddings.model = ?
+ORDER BY embeddings.dimensions
+LIMIT ?
+OFFSET ?
+
+-- store.read.find_dimensions(below=True, given=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace >= ?
+AND embeddings.namespace < ?
+AND NOT (embeddings.namespace >= ?
+  AND embeddings.namespace < ?)
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
 LIMIT ?
 OFFSET ?
 

@@ -1053,10 +1053,10 @@ class Checkpointer(Generic[State]):
     ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
         """Return the ids of the checkpoints saved with one of *run_ids*, by thread and namespace.
 
-        Those in this namespace and below it.
+        Those in this namespace and below it, in each list in the order in which they were saved.
         """
         d = self.db.dialect
-        found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        found: dict[tuple[str, tuple[str, ...]], list[tuple[int, str]]] = {}
         given = check_list(run_ids, "run_ids")
         ids = [(encode_id(check_name(one, "run_id")),) for one in given]
         for listed in d.statements.list_batches("p_keys", ids):
@@ -1065,8 +1065,8 @@ class Checkpointer(Generic[State]):
                 self.db, listing.list_checkpoints_of_runs(d), binds, connection
             ):
                 log = row.thread_id, decode_namespace(row.namespace)
-                found.setdefault(log, []).append(row.checkpoint_id)
-        return found
+                found.setdefault(log, []).append((row.seq, row.checkpoint_id))
+        return {log: [name for _, name in sorted(made)] for log, made in found.items()}
 
     async def set_thread_metadata(
         self,

@@ -116,7 +116,7 @@ def list_newest(dialect: Dialect) -> Executable:
             and_(same_log(newest, THREADS), newest.c.checkpoint_id == THREADS.c.head_id),
         )
         .where(in_namespace(THREADS, below=False), live())
-        .order_by(newest.c.created_at.desc())
+        .order_by(*_newest_first(newest))
         .limit(bindparam("p_limit"))
         .subquery("heads")
     )
@@ -126,9 +126,14 @@ def list_newest(dialect: Dialect) -> Executable:
         )
         .select_from(CHECKPOINTS)
         .join(heads, same_log(CHECKPOINTS, heads))
-        .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
+        .order_by(*_newest_first(CHECKPOINTS))
         .limit(bindparam("p_limit"))
     )
+
+
+def _newest_first(table: Any) -> tuple[ColumnElement[Any], ...]:
+    """Return the order of a tenant's checkpoints, complete: copies of one have its time."""
+    return table.c.created_at.desc(), table.c.seq.desc(), table.c.log_id
 
 
 def _of_tenant() -> ColumnElement[bool]:
@@ -160,7 +165,7 @@ def list_by_metadata(dialect: Dialect, kind: str, exact: bool) -> Executable | N
     in_live_log: Any = select(constant("1")).where(
         same_log(THREADS, CHECKPOINTS), in_namespace(THREADS, below=False), live()
     )
-    order = (CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
+    order = _newest_first(CHECKPOINTS)
     # The rows themselves, and the other look at the metadata, are only of those that are returned.
     newest = dialect.statements.materialized(
         select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.seq)
@@ -233,13 +238,13 @@ def list_checkpoints_of_runs(dialect: Dialect) -> Executable:
     named = dialect.statements.rows_from_list("p_keys", ("run_id",))
     # SQLite would rather go through all threads of the tenant.
     made = dialect.statements.materialized(
-        select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.checkpoint_id).where(
+        select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.seq, CHECKPOINTS.c.checkpoint_id).where(
             _of_tenant(), CHECKPOINTS.c.run_id.in_(select(named.c.run_id))
         ),
         "made",
     )
     return (
-        select(THREADS.c.thread_id, THREADS.c.namespace, made.c.checkpoint_id)
+        select(THREADS.c.thread_id, THREADS.c.namespace, made.c.seq, made.c.checkpoint_id)
         .select_from(made.join(THREADS, same_log(THREADS, made)))
         .where(in_namespace(THREADS, below=True))
         .order_by(THREADS.c.thread_id, THREADS.c.namespace)

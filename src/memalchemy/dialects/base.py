@@ -853,6 +853,15 @@ class Distribution:
         return not self.missing and not self.misplaced
 
     @property
+    def is_usable(self) -> bool:
+        """True if this release works with it: the tables are spread as it does it, or none is.
+
+        The version table need not be: it is read where it is.
+        """
+        missing = {*self.missing} - {VERSION_TABLE}
+        return not self.misplaced and len(missing) in (0, len(Base.metadata.tables))
+
+    @property
     def old_bytes(self) -> int:
         """Bytes of rows that were left where they were before they were spread."""
         return sum(table.old_bytes for table in self.tables)

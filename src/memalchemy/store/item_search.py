@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -153,20 +153,26 @@ class ItemSearch:
         """Return whether there are vectors of the model.
 
         Raises:
-            ValueError: they are of another size, so nothing would ever be found.
+            ValueError: all are of another size, so nothing would ever be found.
         """
-        items = self.items
-        binds = scope_binds(items.db.tenant, items.path, items.below) | {"p_model": self.model}
-        rows = await items.run_query(
-            read.find_dimensions(items.db.dialect, below=items.below), binds
-        )
         size = len(self.vector)
-        if rows and rows[0].dimensions != size:
+        if await self._find_dimensions(size):
+            return True
+        others = await self._find_dimensions()
+        if others:
             raise InvalidArgument(
                 f"the vector to look for has {size:,} dimensions; there is none of that size under "
-                f"the model {self.model!r} here, but one of {rows[0].dimensions:,}"
+                f"the model {self.model!r} here, but one of {others[0].dimensions:,}"
             )
-        return bool(rows)
+        return False
+
+    async def _find_dimensions(self, given: int | None = None) -> Sequence[Any]:
+        items = self.items
+        query = read.find_dimensions(items.db.dialect, below=items.below, given=given is not None)
+        binds = scope_binds(items.db.tenant, items.path, items.below) | {"p_model": self.model}
+        return await items.run_query(
+            query, binds if given is None else binds | {"p_dimensions": given}
+        )
 
 
 async def _first(pages: AsyncGenerator[list[Ranked]], limit: int) -> list[Ranked]:

@@ -249,11 +249,15 @@ def read_vector(dialect: Dialect) -> Executable:
     )
 
 
-@statement(below=(False, True))
-def find_dimensions(dialect: Dialect, below: bool) -> Executable:
-    """Select the dimensions of some vector of a model."""
+@statement(below=(False, True), given=(False, True))
+def find_dimensions(dialect: Dialect, below: bool, given: bool) -> Executable:
+    """Select the dimensions of a vector of a model: one that has those *given*, or the fewest."""
+    dimensions = EMBEDDINGS.c.dimensions
     model = EMBEDDINGS.c.model == _bind("model", EMBEDDINGS.c.model)
-    return select(EMBEDDINGS.c.dimensions).where(in_scope(EMBEDDINGS, below), model).limit(1)
+    vectors = select(dimensions).where(in_scope(EMBEDDINGS, below), model).limit(1)
+    if given:
+        return vectors.where(dimensions == _bind("dimensions", dimensions))
+    return vectors.order_by(dimensions)
 
 
 @statement()

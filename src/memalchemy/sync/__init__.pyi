@@ -729,7 +729,7 @@ class Checkpointer(Generic[State]):
     ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
         """Return the ids of the checkpoints saved with one of *run_ids*, by thread and namespace.
 
-        Those in this namespace and below it.
+        Those in this namespace and below it, in each list in the order in which they were saved.
         """
 
     def forget(
@@ -2527,7 +2527,7 @@ class RetainedCheckpointer(Generic[State]):
     ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
         """Return the ids of the checkpoints saved with one of *run_ids*, by thread and namespace.
 
-        Those in this namespace and below it.
+        Those in this namespace and below it, in each list in the order in which they were saved.
         """
 
     def forget(

@@ -14,6 +14,7 @@ from memalchemy._environment import SCHEMA_VARIABLE
 from memalchemy.cli.command import command
 from memalchemy.cli.commands.tenants import warnings_about
 from memalchemy.cli.context import Context
+from memalchemy.cli.exit_codes import NOT_FOUND, OK
 from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
 from memalchemy.errors import CapabilityMissing
@@ -116,14 +117,14 @@ async def downgrade(
 
 
 @command("check", example="memalchemy --db sqlite:///agent.db check")
-async def check(ctx: Context) -> None:
+async def check(ctx: Context) -> int:
     """Check that the schema fits this release.
 
     Ends with exit code 1 if it does not, lacks one of its tables, or has row-level security without
     the policy of `tenants enforce`. On PostgreSQL also says if vectors are stored as bytes, because
     pgvector is missing, and warns if the tenants are walled and the role passes the wall. On Citus
-    also says how the tables are distributed, and warns if this release does it otherwise. Only
-    reads.
+    also says how the tables are distributed, and ends with exit code 1 if that is in part, or in
+    another way than this release's. Only reads.
     """
     async with ctx.database(migrate="off", read_only=True) as db:
         await db.check()
@@ -132,20 +133,29 @@ async def check(ctx: Context) -> None:
         spread = await db.distribution()
     if spread is not None:
         warnings += _warnings_about_distribution(spread)
+    works = spread is None or spread.is_usable
     if ctx.as_data:
-        result: dict[str, Any] = {"ok": True, "revision": revision, "warnings": warnings}
+        result: dict[str, Any] = {"ok": works, "revision": revision, "warnings": warnings}
         result |= _vectors(pgvector)
         if spread is not None:
             result["distribution"] = _describe_distribution(spread)
         ctx.terminal.print_data(result)
-        return
-    ctx.terminal.print(f"ok: this release works with revision {revision}")
+        return OK if works else NOT_FOUND
+    if works:
+        ctx.terminal.print(f"ok: this release works with revision {revision}")
+    else:
+        ctx.terminal.print(
+            f"revision {revision} is this release's, and its tables are not distributed as this "
+            "release works with them",
+            style="red",
+        )
     if spread is not None:
         _print_distribution(ctx, spread)
     for warning in warnings:
         ctx.terminal.print(f"warning: {warning}")
     if pgvector is False:
         ctx.terminal.print_note(BYTES)
+    return OK if works else NOT_FOUND
 
 
 @command("current", example="memalchemy --db sqlite:///agent.db current")

@@ -145,23 +145,28 @@ class Citus(Cluster):
         return found
 
     def drop_old_copies(self, connection: Connection, schema: str | None) -> None:
-        prefix = f"{quoted(schema)}." if schema else ""
-        # The other tables go with these, by their foreign keys.
-        roots = [table.name for table, root, _ in placement() if table is root]
-        for name in (*roots, VERSION_TABLE):
-            table = _literal(prefix + name)
-            connection.exec_driver_sql(
-                f"SELECT truncate_local_data_after_distributing_table({table})"
-            )
+        for command in _drop_commands(schema):
+            connection.exec_driver_sql(command)
 
 
 def distribution_commands(schema: str | None, parts: int | None) -> list[str]:
     """Return what distributes the tables on the coordinator, each group in *parts* shards.
 
-    Without *parts* their number is Citus' own setting.
+    Without *parts* their number is Citus' own setting. The last of them drop the old copies of the
+    rows, which Citus refuses while a table is not distributed that refers to them.
     """
     tables = (*Base.metadata.tables, VERSION_TABLE)
-    return [*Citus().spread_commands(schema, parts, tables).values()]
+    return [*Citus().spread_commands(schema, parts, tables).values(), *_drop_commands(schema)]
+
+
+def _drop_commands(schema: str | None) -> list[str]:
+    prefix = f"{quoted(schema)}." if schema else ""
+    # The other tables go with these, by their foreign keys.
+    roots = [table.name for table, root, _ in placement() if table is root]
+    return [
+        f"SELECT truncate_local_data_after_distributing_table({_literal(prefix + name)});"
+        for name in (*roots, VERSION_TABLE)
+    ]
 
 
 def _of_schema(connection: Connection, query: str, schema: str | None) -> Any:

@@ -55,6 +55,11 @@ _NAME_PGBOUNCER = (
     "Database(url, pgbouncer=True)."
 )
 
+_DISTRIBUTED_SINCE = (
+    "If Citus has distributed the tables since this process opened the database, open it again. "
+    "`memalchemy check` says whether all of them are distributed."
+)
+
 _decode_first_value = json.JSONDecoder().raw_decode
 
 
@@ -71,6 +76,7 @@ class PostgreSQL(Dialect):
         # A startup parameter that PgBouncer does not take; a prepared statement that is not on the
         # server's connection, or that another client's has.
         **dict.fromkeys(("08P01", "26000", "42P05"), _NAME_PGBOUNCER),
+        **dict.fromkeys(("0A000", "42P18"), _DISTRIBUTED_SINCE),
     }
 
     column_types: ColumnTypes = PostgreSQLColumnTypes()

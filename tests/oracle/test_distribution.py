@@ -81,12 +81,17 @@ async def test_the_names_in_the_statements_are_those_of_the_tables(postgres: Pos
         "RETURNS void LANGUAGE sql AS 'INSERT INTO public.called VALUES ($1, $2, "
         "CASE $4 WHEN ''none'' THEN $1 ELSE $4::regclass END)';"
         "CREATE FUNCTION create_reference_table(table_name regclass) "
-        "RETURNS void LANGUAGE sql AS 'INSERT INTO public.called VALUES ($1)'",
+        "RETURNS void LANGUAGE sql AS 'INSERT INTO public.called VALUES ($1)';"
+        "CREATE TABLE public.dropped (roots regclass);"
+        "CREATE FUNCTION truncate_local_data_after_distributing_table(function_name regclass) "
+        "RETURNS void LANGUAGE sql AS 'INSERT INTO public.dropped VALUES ($1)'",
         name,
     )
     for statement in citus(schema, shards=4):
         postgres.execute(statement, name)
 
+    (dropped,) = postgres.execute("SELECT count(DISTINCT roots) FROM public.dropped", name)
+    assert dropped == (3,)
     called = "SELECT relname, by_column FROM public.called JOIN pg_class ON pg_class.oid = "
     spread = dict(postgres.execute(called + "spread", name))
     assert spread.pop(migrate.VERSION_TABLE) is None

@@ -170,9 +170,10 @@ class ItemSearch:
         items = self.items
         query = read.find_dimensions(items.db.dialect, below=items.below, given=given is not None)
         binds = scope_binds(items.db.tenant, items.path, items.below) | {"p_model": self.model}
-        return await items.run_query(
-            query, binds if given is None else binds | {"p_dimensions": given}
-        )
+        if given is not None:
+            binds |= {"p_dimensions": given}
+        found: Sequence[Any] = await items.run_query(query, binds)
+        return found
 
 
 async def _first(pages: AsyncGenerator[list[Ranked]], limit: int) -> list[Ranked]:

@@ -290,8 +290,8 @@ def lowest(session: nox.Session) -> None:
     """The behaviour on the lowest versions that pyproject.toml allows."""
     bounds = _lower_bounds(session)
     # The plugin of the anyio that goes with these warns of names that newer pytests have renamed.
-    only = ("-p", "no:anyio", "--databases", "sqlite,postgresql", *BEHAVIOUR, "tests/cli")
-    _tests(session, LOWEST_EXTRAS, "oracledb", *bounds, only=only)
+    where = ("--databases", "sqlite,postgresql", *BEHAVIOUR, "tests/cli", "tests/codec")
+    _tests(session, LOWEST_EXTRAS, "oracledb", *bounds, only=("-p", "no:anyio", *where))
 
 
 @nox.session(default=False)

@@ -6,7 +6,7 @@ import os
 import select
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from memalchemy.cli import ctrl_c
@@ -139,9 +139,10 @@ class Terminal:
             TaskProgressColumn(),
             Remaining(),
         )
-        with Progress(
-            *columns, console=console, transient=True, disable=not sys.stderr.isatty()
-        ) as progress:
+        is_shown = sys.stderr.isatty()
+        progress = Progress(*columns, console=console, transient=True, disable=not is_shown)
+        # Before 14.3 Rich ends a bar with an empty line, though it was not shown.
+        with progress if is_shown else nullcontext():
             yield ProgressDisplay(progress, progress.add_task(description, total=total))
 
     def require_consent(self, question: str, done: str) -> None:

@@ -162,7 +162,8 @@ async def test_the_number_of_queries_does_not_grow_with_the_threads(db: Database
     for number in range(40):
         await agent.save({}, f"t{number}")
 
-    assert await queries() == few <= 12
+    # By Oracle's programs it takes one more.
+    assert await queries() == few <= (11 if db.dialect.upserts else 12)
 
 
 async def test_without_page_counts_sizes_are_estimated_near_the_truth(

@@ -350,7 +350,7 @@ def test_an_explained_search_says_that_there_are_no_vectors(memories: Run) -> No
     answer = memories("search", "users/ada", "--embedding", "[1, 0]", "--explain")
 
     assert "there are no vectors of the model 'default' here" in answer.out
-    assert answer.err.startswith("0 items\n")
+    assert answer.err == "0 items\n--prefix searches the namespaces below as well\n"
 
 
 def test_one_item_is_counted_as_one(memories: Run) -> None:

@@ -140,8 +140,8 @@ class Terminal:
             Remaining(),
         )
         is_shown = sys.stderr.isatty()
-        progress = Progress(*columns, console=console, transient=True, disable=not is_shown)
-        # Before 14.3 Rich ends a bar with an empty line, though it was not shown.
+        progress = Progress(*columns, console=console, transient=True)
+        # Before 14.3 Rich ends a bar with an empty line, though it was disabled: none is begun.
         with progress if is_shown else nullcontext():
             yield ProgressDisplay(progress, progress.add_task(description, total=total))
 

@@ -140,21 +140,21 @@ async def check(ctx: Context) -> int:
         if spread is not None:
             result["distribution"] = _describe_distribution(spread)
         ctx.terminal.print_data(result)
-        return OK if works else NOT_FOUND
-    if works:
-        ctx.terminal.print(f"ok: this release works with revision {revision}")
     else:
-        ctx.terminal.print(
-            f"revision {revision} is this release's, and its tables are not distributed as this "
-            "release works with them",
-            style="red",
-        )
-    if spread is not None:
-        _print_distribution(ctx, spread)
-    for warning in warnings:
-        ctx.terminal.print(f"warning: {warning}")
-    if pgvector is False:
-        ctx.terminal.print_note(BYTES)
+        if works:
+            ctx.terminal.print(f"ok: this release works with revision {revision}")
+        else:
+            ctx.terminal.print(
+                f"revision {revision} is this release's, and its tables are not distributed as "
+                "this release works with them",
+                style="red",
+            )
+        if spread is not None:
+            _print_distribution(ctx, spread)
+        for warning in warnings:
+            ctx.terminal.print(f"warning: {warning}")
+        if pgvector is False:
+            ctx.terminal.print_note(BYTES)
     return OK if works else NOT_FOUND
 
 

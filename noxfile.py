@@ -1,6 +1,7 @@
-"""The table of contents of the work: plain `nox` checks a change, `nox -s release` a release.
+"""The table of contents of the work: plain `nox` checks a change, `nox -s ci` the rest of it.
 
-`nox -l` lists all sessions. `nox -s sqlite -- tests/behaviour -k search` runs a few tests.
+`nox -s quick` is for while one edits, `nox -s release` for a release. `nox -l` lists all sessions.
+`nox -s sqlite -- tests/behaviour -k search` runs a few tests.
 """
 
 from __future__ import annotations
@@ -8,19 +9,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
+from collections.abc import Sequence
 
 import nox
 
 nox.options.default_venv_backend = "uv|virtualenv"
-CHANGE = ["lint", "types", "architecture", "docs", "sqlite", "postgres", "wheel", "inspector"]
+CHANGE = ["lint", "types", "architecture", "sqlite", "postgres"]
+CI = ["docs", "beside", "inspector", "wheel"]
 RELEASE = [
     "pyright",
     "long",
-    "sync",
     "encrypted",
     "signed",
-    "walled",
     "fuzz",
     "oracle",
     "lowest",
@@ -31,7 +33,7 @@ RELEASE = [
     "pythons",
     "bench-check",
 ]
-nox.options.sessions = ["plan", *CHANGE]
+nox.options.sessions = [*CHANGE, "left-out"]
 
 # All but the frameworks.
 EXTRAS = ".[postgres,psycopg,oracle,encryption,server,http,otel,plot]"
@@ -49,7 +51,6 @@ EXAMPLES = (
     "nbclient==0.11.0",
     "ipykernel==7.4.0",
 )
-NO_FRAMEWORKS = "--ignore=tests/integrations"
 CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
     "tests/integrations/test_conformance.py",
@@ -70,16 +71,52 @@ HARNESS_TESTS = (
 )
 # The sessions whose tests make docs/integrations/matrix.md.
 MATRIX = ("frameworks", "crewai", "pydantic-ai-harness")
-NO_BROWSER = "--ignore=tests/browser"
-SHORT = ("--length", "short", NO_FRAMEWORKS, NO_BROWSER)
-BEHAVIOUR = ("--length", "any", "tests/behaviour")
+# What of the tests needs neither a framework nor a browser: see tests/tiers.py.
+CORE = ("--tiers", "core")
+CORE_AND_CI = ("--tiers", "core,ci")
+ON_BOTH = ("--databases", "sqlite,postgresql")
+NO_SERVER = ("--databases", "sqlite", "--server", "none")
+BEHAVIOUR = ("tests/behaviour",)
 
 
-@nox.session(venv_backend="none")
-def plan(session: nox.Session) -> None:
-    """Say what plain nox runs, and how long it takes."""
-    session.log(f"plain nox runs {', '.join(CHANGE)}: about 13 minutes on two cores")
-    session.log(f"nox -s release runs {', '.join(RELEASE)} besides: an hour or more")
+@nox.session(name="left-out", venv_backend="none")
+def left_out(session: nox.Session) -> None:
+    """Name what plain nox did not run, and the sessions that do."""
+    apart = sorted({*_all_sessions()} - {*CHANGE, *CI, *RELEASE, "left-out", "ci", "release"})
+    session.log(f"This ran {', '.join(CHANGE)}. Not run:")
+    session.log(f"nox -s ci       {', '.join(CI)}: what a change needs besides")
+    session.log(f"nox -s release  {', '.join(RELEASE)}")
+    session.log(f"nox -s NAME     {', '.join(apart)}")
+
+
+@nox.session(venv_backend="none", default=False)
+def ci(session: nox.Session) -> None:
+    """Run what a change needs besides plain nox: CI runs both."""
+    for name in CI:
+        session.notify(name)
+
+
+@nox.session(venv_backend="none", default=False)
+def release(session: nox.Session) -> None:
+    """Run what a release needs besides: long tests, all modes, lowest versions, every Python."""
+    for name in RELEASE:
+        session.notify(name)
+
+
+@nox.session(default=False)
+def quick(session: nox.Session) -> None:
+    """Two minutes while one edits: ruff, and the tests on SQLite nearest to what git diff names."""
+    session.install("ruff==0.17.6")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    _install_tests(session, EXTRAS, ORACLE_DRIVER)
+    found = session.run("python", "tests/nearest.py", *session.posargs, silent=True)
+    nearest = str(found).split()
+    if not nearest:
+        session.log("git diff names nothing that a test is near to")
+        return
+    session.log(f"the nearest {len(nearest)} test modules, of which no test needs a server")
+    _pytest(session, *NO_SERVER, *CORE_AND_CI, *nearest)
 
 
 @nox.session
@@ -123,27 +160,35 @@ def architecture(session: nox.Session) -> None:
 
 @nox.session
 def sqlite(session: nox.Session) -> None:
-    """Every test that needs no server: all of SQLite's, and Oracle's compiled statements."""
-    only = ("--databases", "sqlite", "--server", "none", *SHORT)
-    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+    """The core of the tests on SQLite: behaviour, codec, search, durability, command line."""
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=NO_SERVER, tests=CORE)
 
 
 @nox.session
 def postgres(session: nox.Session) -> None:
-    """Every test that needs a PostgreSQL server, with asyncpg."""
-    only = ("--databases", "postgresql", "--server", "only", *SHORT)
-    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+    """The core of the tests that need a PostgreSQL server, with asyncpg."""
+    only = ("--databases", "postgresql", "--server", "only")
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=only, tests=CORE)
+
+
+@nox.session(default=False)
+def beside(session: nox.Session) -> None:
+    """The tests that a change needs besides: pages, parity, packaging, Oracle's texts, HTTP,
+    migrations, the conformance kit, the command line's processes.
+    """
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=ON_BOTH, tests=("--tiers", "ci"))
 
 
 @nox.session(default=False)
 def oracle(session: nox.Session) -> None:
     """The behaviour with Oracle's programs and habits, and on the Oracle that ORACLE_URL names."""
     if "ORACLE_URL" in os.environ:  # docs/oracle.md says how
-        only = ("--databases", "oracle", "tests/behaviour", "tests/durability/test_processes.py")
-        _tests(session, EXTRAS, "oracledb", only=only)
+        live = ("tests/behaviour", "tests/durability/test_processes.py")
+        _tests(session, EXTRAS, "oracledb", options=("--databases", "oracle"), tests=live)
         return
     strict, habits = ("--strict-oracle", "--databases"), "tests/oracle/habits.py"
-    _tests(session, EXTRAS, ORACLE_DRIVER, only=(*strict, "sqlite", "tests/behaviour", habits))
+    programs = ("tests/behaviour", habits)
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=(*strict, "sqlite"), tests=programs)
     if session.posargs:
         return
     names = ("order", "removing", "branching", "database_transactions")
@@ -175,7 +220,7 @@ def frameworks(session: nox.Session) -> None:
         session,
         ".[all]",
         ORACLE_DRIVER,
-        only=(
+        tests=(
             "tests/integrations",
             *_recorded("frameworks"),
             "--ignore=tests/integrations/crewai",
@@ -189,7 +234,7 @@ def crewai(session: nox.Session) -> None:
     """The adapters under CrewAI, whose requirements exclude those of other frameworks."""
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "crewai"))
     session.install("mypy==2.4.1")
-    _tests(session, EXTRAS, only=(*CREWAI_TESTS, *_recorded("crewai")))
+    _tests(session, EXTRAS, tests=(*CREWAI_TESTS, *_recorded("crewai")))
     if not session.posargs:
         session.run("mypy", "-p", "memalchemy.integrations.crewai")
 
@@ -199,7 +244,7 @@ def pydantic_ai_harness(session: nox.Session) -> None:
     """The adapters under the Pydantic AI harness, which requires a release of its own of slim."""
     group = nox.project.dependency_groups(nox.project.load_toml(), "pydantic-ai-harness")
     session.install(*group, "mypy==2.4.1")
-    _tests(session, EXTRAS, only=(*HARNESS_TESTS, *_recorded("pydantic-ai-harness")))
+    _tests(session, EXTRAS, tests=(*HARNESS_TESTS, *_recorded("pydantic-ai-harness")))
     if not session.posargs:
         session.run("mypy", "-p", "memalchemy.integrations.pydantic_ai_harness")
 
@@ -210,52 +255,49 @@ def matrix(session: nox.Session) -> None:
     session.run("python", "tests/matrix.py", *(_recorded(name)[1] for name in MATRIX))
 
 
-@nox.session(venv_backend="none", default=False)
-def release(session: nox.Session) -> None:
-    """What a release asks for besides: long tests, all faces, lowest versions, every Python."""
-    for name in RELEASE:
-        session.notify(name)
-
-
 @nox.session(default=False)
 def long(session: nox.Session) -> None:
     """The long tests: kills, cut connections, soaks; and psycopg and SQLite in memory."""
-    longest = ("--databases", "sqlite,postgresql", "--length", "long", NO_FRAMEWORKS, NO_BROWSER)
-    _tests(session, EXTRAS, ORACLE_DRIVER, only=longest)
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=ON_BOTH, tests=("--tiers", "release"))
     if session.posargs:
         return
-    others = ("--databases", "sqlite-memory,psycopg", "--length", "any")
-    # What has a synchronous face is asked through it there, by the session sync.
-    _pytest(session, *others, "-m", "asyncio_only", "tests/behaviour")
-    beside = (NO_FRAMEWORKS, NO_BROWSER, "--ignore=tests/behaviour")
-    _pytest(session, *others, "-k", "sqlite-memory or psycopg", *beside)
-
-
-@nox.session(default=False)
-def sync(session: nox.Session) -> None:
-    """The behaviour through memalchemy.sync, with psycopg and SQLite in memory."""
-    only = ("--face", "sync", "--databases", "sqlite-memory,psycopg", *BEHAVIOUR)
-    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+    others = ("--databases", "sqlite-memory,psycopg")
+    # What has a synchronous face is asked through it there, by the session encrypted.
+    _pytest(session, *others, "-m", "asyncio_only", *BEHAVIOUR)
+    elsewhere = ("--tiers", "core,ci,release", "--ignore=tests/behaviour")
+    _pytest(session, *others, "-k", "sqlite-memory or psycopg", *elsewhere)
 
 
 @nox.session(default=False)
 def encrypted(session: nox.Session) -> None:
-    """The behaviour with everything encrypted, on SQLite."""
-    only = ("--encrypted", "--databases", "sqlite", *BEHAVIOUR)
-    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+    """The behaviour with everything encrypted, through memalchemy.sync, on psycopg and in memory.
+
+    What one of these leaves out runs without it.
+    """
+    everything, face = ("--encrypted",), ("--face", "sync")
+    others = ("--databases", "sqlite-memory,psycopg")
+    options = (*everything, *face, *others)
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=options, tests=BEHAVIOUR)
+    if session.posargs:
+        return
+    in_plain = ("-m", "own_keys or plaintext_only")
+    _pytest(session, *face, *others, *in_plain, *BEHAVIOUR)
+    _pytest(session, *everything, "--databases", "sqlite", "-m", "asyncio_only", *BEHAVIOUR)
 
 
 @nox.session(default=False)
 def signed(session: nox.Session) -> None:
-    """The behaviour with every row signed, on SQLite."""
-    only = ("--signed", "--databases", "sqlite", *BEHAVIOUR)
-    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+    """The behaviour with every row signed, on PostgreSQL with row-level security between tenants.
 
-
-@nox.session(default=False)
-def walled(session: nox.Session) -> None:
-    """The behaviour on PostgreSQL with row-level security between the tenants."""
-    _tests(session, EXTRAS, ORACLE_DRIVER, only=("--databases", "walled", *BEHAVIOUR))
+    What one of these leaves out runs without it.
+    """
+    options = ("--signed", "--databases", "walled")
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=options, tests=BEHAVIOUR)
+    if session.posargs:
+        return
+    unsigned = ("-m", "unsigned_only or own_signing_keys")
+    _pytest(session, "--databases", "walled", *unsigned, *BEHAVIOUR)
+    _pytest(session, "--signed", "--databases", "postgresql", "-m", "unwalled_only", *BEHAVIOUR)
 
 
 @nox.session(default=False)
@@ -281,8 +323,7 @@ def citus(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Damage 20,000 stored payloads, and make 100,000 random calls, on each database."""
     session.env["MEMALCHEMY_EXAMPLES"] = "67"
-    only = ("--databases", "sqlite,postgresql", "tests/fuzz")
-    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=ON_BOTH, tests=("tests/fuzz",))
 
 
 @nox.session(default=False)
@@ -290,26 +331,31 @@ def lowest(session: nox.Session) -> None:
     """The behaviour on the lowest versions that pyproject.toml allows."""
     bounds = _lower_bounds(session)
     # The plugin of the anyio that goes with these warns of names that newer pytests have renamed.
-    where = ("--databases", "sqlite,postgresql", *BEHAVIOUR, "tests/cli", "tests/codec")
-    _tests(session, LOWEST_EXTRAS, "oracledb", *bounds, only=("-p", "no:anyio", *where))
+    options = ("-p", "no:anyio", *ON_BOTH)
+    where = (*BEHAVIOUR, "tests/cli", "tests/codec")
+    _tests(session, LOWEST_EXTRAS, "oracledb", *bounds, options=options, tests=where)
 
 
 @nox.session(default=False)
 def sqlalchemy20(session: nox.Session) -> None:
     """The behaviour on the newest SQLAlchemy 2.0; lowest runs it on the oldest."""
     # The Oracle driver alone: its extra asks for SQLAlchemy 2.1.
-    only = ("--databases", "sqlite,postgresql", *BEHAVIOUR)
-    _tests(session, LOWEST_EXTRAS, "oracledb", "sqlalchemy[asyncio]~=2.0.0", only=only)
+    packages = (LOWEST_EXTRAS, "oracledb", "sqlalchemy[asyncio]~=2.0.0")
+    _tests(session, *packages, options=ON_BOTH, tests=BEHAVIOUR)
 
 
 @nox.session(python=["3.11", "3.12", "3.13", "3.14"], default=False)
 def pythons(session: nox.Session) -> None:
-    """Every test that needs no server, on each Python that is supported and installed here."""
-    only = ("--databases", "sqlite", "--server", "none", *SHORT)
-    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+    """Every test that needs no server, on each other Python that is supported and installed here.
+
+    The sessions of plain nox run on the Python that nox itself has.
+    """
+    if session.python == f"{sys.version_info.major}.{sys.version_info.minor}":
+        session.skip("plain nox and nox -s ci run on this one")
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=NO_SERVER, tests=CORE_AND_CI)
 
 
-@nox.session
+@nox.session(default=False)
 def wheel(session: nox.Session) -> None:
     """The wheel, installed without extras in an empty environment: import, migrate, save, load."""
     session.install("build")
@@ -324,17 +370,16 @@ def wheel(session: nox.Session) -> None:
     session.run("memalchemy", "demo", "--no-color")
 
 
-@nox.session
+@nox.session(default=False)
 def inspector(session: nox.Session) -> None:
     """The inspector's pages in Debian's Chromium: every view, attacks, keyboard, accessibility."""
     # MEMALCHEMY_PICTURES names a directory for screenshots, of which docs/images has some.
     browser = ("playwright==1.65.2", "axe-playwright-python==0.1.8")
-    _tests(
-        session, ".[server,langgraph]", *browser, only=("--databases", "sqlite", "tests/browser")
-    )
+    options = ("--databases", "sqlite")
+    _tests(session, ".[server,langgraph]", *browser, options=options, tests=("tests/browser",))
 
 
-@nox.session
+@nox.session(default=False)
 def docs(session: nox.Session) -> None:
     """The documentation site, in build/site: links, anchors and the names of the reference."""
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "docs"))
@@ -393,17 +438,28 @@ def _recorded(name: str) -> tuple[str, str]:
     return "--matrix", f"build/matrix/{name}.json"
 
 
-def _tests(session: nox.Session, *packages: str, only: tuple[str, ...] = ()) -> None:
+def _tests(
+    session: nox.Session,
+    *packages: str,
+    options: Sequence[str] = (),
+    tests: Sequence[str],
+) -> None:
+    """Run *tests* with *options*; arguments of the caller's name other tests, in one process."""
+    _install_tests(session, *packages)
+    if session.posargs:
+        _pytest(session, *options, *session.posargs, workers=0)
+    else:
+        _pytest(session, *options, *tests)
+
+
+def _install_tests(session: nox.Session, *packages: str) -> None:
     session.install(*packages)
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "test"))
-    if session.posargs:
-        # Arguments of yours name the tests; the session still says on what they run.
-        # A part of the tests is no record of them all.
-        left_out = ("tests/", "build/", "--matrix")
-        options = [word for word in only if not word.startswith(left_out)]
-        _pytest(session, *options, "--length", "any", *session.posargs, workers=0)
-    else:
-        _pytest(session, *only)
+
+
+def _all_sessions() -> list[str]:
+    """The names of the sessions here."""
+    return sorted({str(made.name or name) for name, made in nox.registry.get().items()})
 
 
 def _pytest(session: nox.Session, *arguments: str, workers: int = WORKERS) -> None:

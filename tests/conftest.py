@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import signal
@@ -18,11 +19,13 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 import pytest
+import typer.testing
 from hypothesis import settings
 
 import memalchemy
 import neighbours
 import sync_face
+import tiers
 from golden.watch import never_seen
 from memalchemy.codec import encryption
 from memalchemy.errors import MemalchemyError
@@ -46,6 +49,9 @@ settings.register_profile("repeatable", derandomize=True, database=None, deadlin
 settings.register_profile("new", deadline=None)
 settings.load_profile("new" if "MEMALCHEMY_EXAMPLES" in os.environ else "repeatable")
 
+# Typer's test client builds all commands anew for each call, which takes ten times as long as one.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
+
 # Haystack reports its use to a server, and looks here when it is imported.
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 
@@ -59,25 +65,6 @@ chosen by ``--databases walled``, and by the mark of that name beside ``postgres
 """
 TOY = Path(__file__).parent / "dialects" / "toy"
 """A third party's dialect, chosen by ``--databases toy``: see `memalchemy_toy`."""
-
-LONG = {
-    "behaviour/test_hostile_cells.py",
-    "behaviour/test_shared_transactions.py",
-    "behaviour/test_sync_processes.py",
-    "durability/test_connections.py",
-    "durability/test_crowded.py",
-    "durability/test_each_statement.py",
-    "durability/test_full.py",
-    "durability/test_kill.py",
-    "durability/test_log_processes.py",
-    "durability/test_processes.py",
-    "durability/test_pruning_beside_savers.py",
-    "durability/test_shared_transactions_soak.py",
-    "durability/test_slow.py",
-    "durability/test_store_processes.py",
-    "migrations/test_rolling_upgrade.py",
-}
-"""Soaks, kills and matrices: minutes each, run before a release and whenever they are named."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -98,11 +85,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="leave out the tests that need a PostgreSQL server, or run these only",
     )
     parser.addoption(
-        "--length",
-        choices=("any", "short", "long"),
-        default="any",
-        help="leave out the files of tests that take minutes (LONG in tests/conftest.py), or run "
-        "these only",
+        "--tiers",
+        help=f"run tests of these tiers only, of {', '.join(tiers.TIERS)}: see tests/tiers.py",
     )
     parser.addoption(
         "--strict-oracle",
@@ -178,6 +162,14 @@ def pytest_configure(config: pytest.Config) -> None:
         sync_face.put_under_the_tests()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no test module of another tier."""
+    chosen = config.getoption("--tiers")
+    if chosen is None or not collection_path.name.startswith("test_"):
+        return None
+    return tiers.tier_of(collection_path) not in chosen.split(",") or None
+
+
 def _database_of(item: pytest.Item) -> str | None:
     """The database that an item is parametrized with."""
     parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
@@ -207,8 +199,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _keep(config, items, lambda item: not _is_refused_by_the_wall(item))
     if (server := config.getoption("--server")) != "any":
         _keep(config, items, lambda item: needs_a_server(item) == (server == "only"))
-    if (length := config.getoption("--length")) != "any":
-        _keep(config, items, lambda item: is_long(item) == (length == "long"))
 
 
 def _is_refused_by_the_wall(item: pytest.Item) -> bool:
@@ -221,11 +211,6 @@ def needs_a_server(item: pytest.Item) -> bool:
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
     of_a_server = {*SERVERS, "asyncpg"} & {p for p in parameters if type(p) is str}
     return bool(of_a_server) or "postgres" in getattr(item, "fixturenames", ())
-
-
-def is_long(item: pytest.Item) -> bool:
-    """Whether a test is in one of the files that take minutes."""
-    return item.path.relative_to(Path(__file__).parent).as_posix() in LONG
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], marker: str) -> None:

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,17 +93,38 @@ def test_the_project_has_the_links_that_a_registry_shows() -> None:
     assert all(url.startswith(urls["Homepage"]) for url in urls.values())
 
 
-@pytest.mark.parametrize("path", sorted(CHANGES.iterdir()), ids=lambda path: path.name)
-def test_a_changelog_fragment_has_a_known_type_and_says_something(path: Any) -> None:
-    if path.name == PYPROJECT["tool"]["towncrier"]["template"].partition("/")[2]:
-        return
+def test_every_changelog_fragment_has_a_known_type_and_says_something() -> None:
+    template = PYPROJECT["tool"]["towncrier"]["template"].partition("/")[2]
+    fragments = [path for path in CHANGES.iterdir() if path.name != template]
+
+    assert [path.name for path in fragments if not is_a_fragment(path)] == []
+    assert fragments
+
+
+def is_a_fragment(path: Path) -> bool:
+    """Whether a file's name has a slug and a type, and its text is not yet a list: towncrier makes
+    that.
+    """
     named = re.fullmatch(r"[a-z0-9-]+\.([a-z]+)\.md", path.name)
     text = path.read_text()
+    known = named is not None and named[1] in TYPES
+    return known and bool(text.strip()) and not text.startswith(("-", "#", "*"))
 
-    assert named is not None
-    assert named[1] in TYPES
-    assert text.strip()
-    assert not text.startswith(("-", "#", "*")), "towncrier makes the list"
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a-slug.added", "Says."),
+        ("a-slug.new.md", "Says."),
+        ("A_slug.added.md", "Says."),
+        ("a-slug.added.md", " \n"),
+        ("a-slug.added.md", "- Says."),
+    ],
+)
+def test_a_wrong_changelog_fragment_is_seen(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+
+    assert not is_a_fragment(tmp_path / name)
 
 
 def test_a_release_collects_the_fragments_above_the_earlier_entries() -> None:

@@ -75,6 +75,7 @@ async def test_a_statement_sent_past_the_programs_is_complained_about(
 async def test_a_statement_whose_text_differs_from_the_golden_file_is_complained_about(
     db: Database, checkpointer: Checkpointer, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("golden.watch._golden", set())  # what was compared before
     monkeypatch.setattr("golden.watch.golden_text", lambda statement, database: "SELECT other")
 
     await checkpointer.load("thread")

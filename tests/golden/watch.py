@@ -12,12 +12,12 @@ from types import FrameType, GeneratorType
 from typing import Any
 
 from greenlet import getcurrent
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, Executable, event
 
 from golden import normalised, text_of
 from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.dialects import DIALECTS
-from memalchemy.statements import REGISTRY
+from memalchemy.statements import _ORIGINS, REGISTRY
 
 RUNNER = "memalchemy.database.program_runner"
 """The module that runs programs; what the library may send without it stands in ``_DIRECT``."""
@@ -58,8 +58,6 @@ class Watch:
     def __init__(self) -> None:
         self.seen: set[str] = set()
         self.complaints: list[str] = []
-        self._names: dict[int, tuple[str, object]] = {}
-        self._compared: set[tuple[int, str]] = set()
 
     def __enter__(self) -> Watch:
         event.listen(Engine, _HOOK, self._listen)
@@ -107,27 +105,35 @@ class Watch:
         author = _author(_program_run_by(frame))
         if not author.startswith("memalchemy"):
             return
-        name = self._name(statement)
+        name = _registered_name(statement)
         if name is None:
             self.complaints.append(f"{author} sends a statement that is not registered: {sql}")
             return
         self.seen.add(name)
         EVER_SEEN.add(name)
-        if (id(statement), driver) in self._compared:
-            return
-        self._compared.add((id(statement), driver))
-        if not moved and normalised(sql) != golden_text(statement, database):
+        if not moved and not _is_golden(sql, statement, database):
             self.complaints.append(f"{name} is not sent as it is in the golden file: {sql}")
 
-    def _name(self, statement: object) -> str | None:
-        if id(statement) not in self._names:
-            self._names = {
-                id(built): (f"{family.name}{dict(key[1])}", built)
-                for family in REGISTRY.values()
-                for key, built in family._built.items()
-            }
-        found = self._names.get(id(statement))
-        return found[0] if found is not None and found[1] is statement else None
+
+def _registered_name(statement: Any) -> str | None:
+    """The name of the very object that the registry built, and of no other."""
+    if not isinstance(statement, Executable) or statement not in _ORIGINS:
+        return None
+    family, _, variant = _ORIGINS[statement]
+    return f"{family.name}{dict(sorted(variant.items()))}"
+
+
+_golden: set[tuple[int, str]] = set()
+"""Registered statements, which live as long as the process, with texts that are golden."""
+
+
+def _is_golden(sql: str, statement: object, database: str) -> bool:
+    if (id(statement), sql) in _golden:
+        return True
+    if normalised(sql) != golden_text(statement, database):
+        return False
+    _golden.add((id(statement), sql))
+    return True
 
 
 _texts: dict[tuple[int, str], tuple[str, object]] = {}

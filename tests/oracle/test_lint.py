@@ -15,9 +15,11 @@ STATEMENTS = dict(statements("oracle"))
 TABLES = Base.metadata.sorted_tables
 
 
-@pytest.mark.parametrize("name", STATEMENTS)
-def test_a_statement_falls_into_no_trap(name: str) -> None:
-    assert lint_sql(STATEMENTS[name]) == []
+def test_no_statement_falls_into_a_trap() -> None:
+    trapped = {name: found for name, sql in STATEMENTS.items() if (found := lint_sql(sql))}
+
+    assert len(STATEMENTS) > 500
+    assert trapped == {}
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)

@@ -1,0 +1,60 @@
+"""The tiers of the tests: each has modules and a session, and quick finds what is near a change."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+import tiers
+from nearest import nearest
+from pages import ROOT
+
+NOXFILE = (ROOT / "noxfile.py").read_text()
+MODULES = sorted(tiers.HERE.rglob("test_*.py"))
+
+
+@pytest.mark.parametrize("tier", tiers.TIERS)
+def test_a_tier_has_modules(tier: str) -> None:
+    assert [path for path in MODULES if tiers.tier_of(path) == tier]
+
+
+@pytest.mark.parametrize(
+    "pattern", [pattern for patterns in tiers.PATTERNS.values() for pattern in patterns]
+)
+def test_a_pattern_names_modules_that_are_there(pattern: str) -> None:
+    assert list(tiers.HERE.glob(pattern))
+
+
+def test_every_tier_is_run_by_a_session() -> None:
+    strings = {
+        node.value
+        for node in ast.walk(ast.parse(NOXFILE))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+    for tier in tiers.TIERS:
+        assert strings & {tier, f"tests/{tier}"}, tier
+
+
+@pytest.mark.parametrize(
+    ("changed", "near"),
+    [
+        ("src/memalchemy/store/write.py", "behaviour/test_store_batches.py"),
+        ("src/memalchemy/codec/deltas.py", "codec/test_delta_codec.py"),
+        ("tests/test_filters.py", "test_filters.py"),
+        ("tests/tiers.py", "test_tiers.py"),
+        ("tests/cli/conftest.py", "cli/test_cli_store.py"),
+        ("noxfile.py", "test_packaging.py"),
+    ],
+)
+def test_what_is_near_a_change_is_found(changed: str, near: str) -> None:
+    assert tiers.HERE / near in nearest([changed])
+
+
+def test_nothing_is_near_a_file_that_no_test_names() -> None:
+    assert nearest(["of_" + "nobody.txt"]) == []
+
+
+def test_the_module_that_a_change_names_is_the_nearest() -> None:
+    assert nearest(["src/memalchemy/keys.py", "tests/test_filters.py"])[0].name == "test_filters.py"

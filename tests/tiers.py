@@ -1,0 +1,58 @@
+"""The tiers of the tests: which of them a change runs, CI, a release, or a session of their own.
+
+``core`` is what plain nox runs, on SQLite and PostgreSQL; ``ci`` is the rest of what a change needs
+(`nox -s ci`); ``release`` are soaks, kills and matrices, which take minutes each. The others need
+packages or a machine of their own. A module that stands nowhere below is of the core.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+PATTERNS: dict[str, tuple[str, ...]] = {
+    "release": (
+        "behaviour/test_hostile_cells.py",
+        "behaviour/test_shared_transactions.py",
+        "behaviour/test_sync_processes.py",
+        "durability/test_connections.py",
+        "durability/test_crowded.py",
+        "durability/test_each_statement.py",
+        "durability/test_full.py",
+        "durability/test_kill.py",
+        "durability/test_log_processes.py",
+        "durability/test_processes.py",
+        "durability/test_pruning_beside_savers.py",
+        "durability/test_shared_transactions_soak.py",
+        "durability/test_slow.py",
+        "durability/test_store_processes.py",
+        "migrations/test_rolling_upgrade.py",
+    ),
+    "integrations": ("integrations/*",),
+    "browser": ("browser/*",),
+    "citus": ("citus/*",),
+    "ci": (
+        "conformance/test_each_check_can_fail.py",
+        "conformance/test_report.py",
+        "defects/*",
+        "fuzz/*",
+        "http/*",
+        "migrations/*",
+        "oracle/*",
+        "test_*.py",
+    ),
+}
+"""By tier, the modules that are not of the core; the first that fits decides."""
+
+TIERS = ("core", *PATTERNS)
+
+
+def tier_of(path: Path) -> str:
+    """Return the tier of the test module at *path*."""
+    name = path.relative_to(HERE).as_posix()
+    for tier, patterns in PATTERNS.items():
+        if any(fnmatch(name, pattern) for pattern in patterns):
+            return tier
+    return "core"

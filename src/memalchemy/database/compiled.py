@@ -137,14 +137,14 @@ class CompiledStatement:
 
 
 class CompiledStatements:
-    """The compiled statements of one database, each kept as long as its statement lives.
+    """Compiled statements for tables in *schema*, each kept as long as its statement lives.
 
-    Those of the registry live as long as the process.
+    Those of the registry live as long as the process. Databases may share them whose SQLAlchemy
+    dialects are alike.
     """
 
-    def __init__(self, schema: str | None = None, statement_timeout: float | None = None) -> None:
+    def __init__(self, schema: str | None = None) -> None:
         self.schema = schema
-        self.statement_timeout = statement_timeout
         self._options: dict[str, Any] = {}
         if schema is not None:
             self._options = {

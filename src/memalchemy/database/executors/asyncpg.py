@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
@@ -48,7 +49,8 @@ class AsyncpgExecutor(SQLAlchemyExecutor):
         self, *args: Any, schema: str | None, statement_timeout: float | None, **options: Any
     ) -> None:
         super().__init__(*args, statement_timeout=statement_timeout, **options)
-        self._compiled = CompiledStatements(schema, statement_timeout)
+        self._compiled = _compiled_statements(schema)
+        self._statement_timeout = statement_timeout
 
     async def run(
         self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool
@@ -100,7 +102,17 @@ class AsyncpgExecutor(SQLAlchemyExecutor):
         with translating(self._translate_connecting):
             async with engine.asks_pool():
                 connection = await greenlet_spawn(_connect, engine.plain.sync_engine)
-        return AsyncpgConnection(connection, self._compiled)
+        return AsyncpgConnection(connection, self._compiled, self._statement_timeout)
+
+
+@lru_cache(maxsize=16)
+def _compiled_statements(schema: str | None) -> CompiledStatements:
+    """Return the compiled statements that all databases with tables in *schema* share.
+
+    Compiling takes longer than sending. The dialects of the engines that this module is given are
+    alike: an engine with settings of its own goes through SQLAlchemy.
+    """
+    return CompiledStatements(schema)
 
 
 class AsyncpgConnection(DirectConnection):
@@ -111,11 +123,13 @@ class AsyncpgConnection(DirectConnection):
 
     driver = "asyncpg"
 
-    def __init__(self, connection: Connection, compiled: CompiledStatements) -> None:
+    def __init__(
+        self, connection: Connection, compiled: CompiledStatements, statement_timeout: float | None
+    ) -> None:
         super().__init__(connection, compiled)
         self._kept_until = time.monotonic() + KEPT_SECONDS
         self._is_autocommit = False
-        self._statement_timeout = compiled.statement_timeout
+        self._statement_timeout = statement_timeout
         self._prepared: set[str] = connection.info.setdefault(_PREPARED, set())
         self.tenant: str | None = None
         """The tenant of the program that runs, where tenants are walled."""

@@ -23,6 +23,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "durability/test_full.py",
         "durability/test_kill.py",
         "durability/test_log_processes.py",
+        "durability/test_memory_of_a_thousand_databases.py",
         "durability/test_processes.py",
         "durability/test_pruning_beside_savers.py",
         "durability/test_shared_transactions_soak.py",

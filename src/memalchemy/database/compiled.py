@@ -11,7 +11,7 @@ import time
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -55,7 +55,7 @@ class CompiledStatement:
         columns = statement.exported_columns
         self.width: int = len(columns)
         names = [c.key for c in columns]
-        self._named = partial(tuple.__new__, _row_type(names))
+        self._named = partial(tuple.__new__, _row_type(tuple(names)))
         self._nameless = NAMELESS in statement.get_execution_options()
 
         def reader(type_: Any) -> Processor:
@@ -243,7 +243,8 @@ def _float(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _row_type(names: list[str]) -> Any:
+@lru_cache(maxsize=1024)  # a class takes 7 kB, which the garbage collector frees
+def _row_type(names: tuple[str, ...]) -> Any:
     """Return a named tuple that has ``_mapping``, as SQLAlchemy's rows have."""
 
     class Row(namedtuple("Row", names, rename=True)):  # type: ignore[misc]

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shelf import until_gone
 from sqlalchemy import Connection, and_, delete, insert, select, update
 
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.anchors import Anchor, anchor
 from memalchemy.codec import anchors as codec
@@ -377,12 +377,12 @@ async def forget_tenant_and_begin_anew(db: Database) -> None:
 
 
 async def expire_thread_and_begin_anew(db: Database) -> None:
-    await Checkpointer(db).save({"short": 1}, "mine", ttl=0.001)
+    await Checkpointer(db).save({"short": 1}, "mine", ttl=MOMENT)
     await grow(db, "mine")
 
 
 async def expire_thread_and_vacuum(db: Database) -> None:
-    await Checkpointer(db).save({"short": 1}, "mine", ttl=0.001)
+    await Checkpointer(db).save({"short": 1}, "mine", ttl=MOMENT)
     await Checkpointer(db).vacuum(None)
 
 
@@ -450,26 +450,22 @@ async def forget_namespace(db: Database) -> None:
 
 
 async def expire_item_and_sweep(db: Database) -> None:
-    await Store(db).put(NS, "mine", "short", ttl=0.05)
-    await until_gone(Store(db), NS, "mine")
+    await Store(db).put(NS, "mine", "short", ttl=MOMENT)
     await Store(db).sweep()
 
 
 async def expire_item_and_put_anew(db: Database) -> None:
-    await Store(db).put(NS, "mine", "short", ttl=0.05)
-    await until_gone(Store(db), NS, "mine")
+    await Store(db).put(NS, "mine", "short", ttl=MOMENT)
     await Store(db).put(NS, "mine", "anew")
 
 
 async def expire_item_and_put_batch(db: Database) -> None:
-    await Store(db).put(NS, "mine", "short", ttl=0.05)
-    await until_gone(Store(db), NS, "mine")
+    await Store(db).put(NS, "mine", "short", ttl=MOMENT)
     await Store(db).put_batch([(NS, "mine", "anew"), (NS, "new", 1)])
 
 
 async def expire_item(db: Database) -> None:
-    await Store(db).put(NS, "mine", "short", ttl=0.05)
-    await until_gone(Store(db), NS, "mine")
+    await Store(db).put(NS, "mine", "short", ttl=MOMENT)
 
 
 async def extend_lifetime(db: Database) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Corrupt, Database, KeyMissing, Store, ThreadLog
 from memalchemy.codec.keys import generate_key
 from memalchemy.database import key_registry
@@ -307,7 +308,7 @@ async def test_everything_works_with_signatures_and_nothing_is_found(
     await checkpointer.delete("t", "c1")
     await checkpointer.prune("t", keep_last=3)
     await checkpointer.set_thread_metadata("t", {"title": "a thread"})
-    await checkpointer.save({"short": 1}, "short", ttl=0.001)
+    await checkpointer.save({"short": 1}, "short", ttl=MOMENT)
     await checkpointer.vacuum(None)
     await log.edit("t-log", 3, {"text": "edited"})
     await log.pop("t-log")

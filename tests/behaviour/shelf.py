@@ -17,9 +17,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from memalchemy import Database
 from memalchemy.contracts import StoreItem
 
-A_WHILE = 20
-"""Seconds after which something that should have happened is taken not to."""
-
 WIDTH = 64
 """The dimensions of what an `Embedder` makes."""
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from commandline import Call, lines, thread
 
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database
 from memalchemy.cli.checkpoint_references import find_checkpoint, find_thread
 from memalchemy.cli.usage import UsageError
@@ -212,10 +213,9 @@ def test_threads_of_other_tenants_are_no_candidates(filled: str, call: Call) -> 
 
 def test_an_expired_or_deleted_thread_is_no_candidate(file_url: str, call: Call) -> None:
     save(file_url, "agent-1", ["1"])
-    save(file_url, "agent-2", ["1"], ttl=0.001)
+    save(file_url, "agent-2", ["1"], ttl=MOMENT)
     save(file_url, "agent-3", ["1"])
     call("delete", "agent-3", "--db", file_url)
-    time.sleep(0.01)
 
     assert call("show", "agent", "--db", file_url).json == {"id": "1"}
 

@@ -21,6 +21,7 @@ from commandline import Call, environment, lines, process, thread
 from memalchemy import Checkpointer, Database, ThreadLog
 from memalchemy.migrate import TABLES, VERSION_TABLE
 from servers import Postgres
+from waiting import A_WHILE
 
 INFO = {
     "thread_id",
@@ -594,7 +595,7 @@ def test_drawing_without_the_plotting_library_names_the_extra(filled: str, tmp_p
         capture_output=True,
         text=True,
         env=environment(),
-        timeout=60,
+        timeout=2 * A_WHILE,
     )
 
     assert ended.returncode == 3

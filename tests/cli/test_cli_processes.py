@@ -197,7 +197,7 @@ def test_a_closed_pipe_is_no_error(filled: str, call: Call) -> None:
         ["bash", "-c", f"set -o pipefail; {command}"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=2 * A_WHILE,
         env=environment(),
     )
 

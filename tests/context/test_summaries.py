@@ -234,7 +234,7 @@ async def never(messages: list[Any]) -> str:
 
 
 def hangs(messages: list[Any]) -> str:
-    threading.Event().wait(5)
+    threading.Event().wait(5)  # timed: the thread of the summariser ends then, and nobody waits
     return "too late"
 
 

@@ -542,7 +542,7 @@ async def test_a_running_process_without_the_key_notices_that_the_tenant_is_sign
     db = await opened()
     report = await sign(db)
     with pytest.raises(KeyMissing, match="is signed"):
-        await going
+        await asyncio.wait_for(going, A_WHILE)
     with pytest.raises(KeyMissing, match="is signed"):
         await Checkpointer(keyless).delete("later 0")
 

@@ -26,6 +26,7 @@ import memalchemy
 import neighbours
 import sync_face
 import tiers
+from clocks import Clock, set_clock
 from golden.watch import never_seen
 from memalchemy.codec import encryption
 from memalchemy.errors import MemalchemyError
@@ -275,6 +276,12 @@ def logging_as_it_was() -> Iterator[None]:
 
 def _is_ours(logger: Any) -> TypeGuard[logging.Logger]:
     return isinstance(logger, logging.Logger) and logger.name.split(".")[0] == "memalchemy"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """What every module of the library reads that asks for the time; it stands still."""
+    return set_clock(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from typing import Any
 
 from memalchemy import Database
 from memalchemy.http import serve
+from waiting import A_WHILE
 
 TOKEN = "a-token-of-the-tests-0123456789"
 
@@ -50,7 +51,7 @@ def running(db: Database, **options: Any) -> Iterator[str]:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    assert up.wait(20), "the server did not start"
+    assert up.wait(A_WHILE), "the server did not start"
     if failed:
         raise failed[0]
     try:
@@ -58,17 +59,17 @@ def running(db: Database, **options: Any) -> Iterator[str]:
     finally:
         loop, stop = loop_and_stop
         loop.call_soon_threadsafe(stop.set)
-        thread.join(20)
+        thread.join(A_WHILE)
         assert not thread.is_alive(), "the server did not stop"
         if failed:
             raise failed[0]
 
 
 def started(
-    *arguments: str, port: int = 0, grace: int = 10, **environment: str
+    *arguments: str, port: int = 0, grace: int = 10, timeout: int = A_WHILE, **environment: str
 ) -> tuple[subprocess.Popen[str], str]:
     """Start `memalchemy serve` in a process of its own; return it and its URL."""
-    options = ("--json", "--port", str(port), "--grace", str(grace))
+    options = ("--json", "--port", str(port), "--grace", str(grace), "--timeout", str(timeout))
     process = subprocess.Popen(
         [sys.executable, "-m", "memalchemy", *arguments, "serve", *options],
         stdout=subprocess.PIPE,
@@ -88,7 +89,12 @@ def started(
 def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
     """End a process by a signal; return its exit code, and what it said on stderr."""
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    try:
+        _, said = process.communicate(timeout=A_WHILE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
     return process.returncode, said
 
 
@@ -125,9 +131,9 @@ def answering(behave: Callable[[socket.socket], None]) -> Iterator[str]:
         for connection in open_:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        accepting.join(5)
+        accepting.join(A_WHILE)
         for thread in threads:
-            thread.join(5)
+            thread.join(A_WHILE)
 
 
 def request_of(connection: socket.socket) -> bytes:

@@ -15,6 +15,9 @@ from memalchemy.schema import StoreItemRow, ThreadRow
 ITEMS: Any = StoreItemRow.__table__
 THREADS: Any = ThreadRow.__table__
 
+MOMENT = timedelta(microseconds=1)
+"""A lifetime that is over when the call that gives it returns."""
+
 
 async def rewrite_rows(db: Database, where: Sequence[Any] = (), **values: Any) -> None:
     """Set columns of the tenant's items behind the library's back, as if it had written them."""
@@ -26,8 +29,9 @@ async def rewrite_rows(db: Database, where: Sequence[Any] = (), **values: Any) -
 async def end_lifetimes(db: Database) -> None:
     """Let all items of the tenant that end have ended an hour ago.
 
-    A test that first needs them alive gives them a long life and ends it so: a short life would
-    be over before its time wherever the machine stands still for a moment.
+    A test that first needs them alive gives them a long life and ends it so, or by the fixture
+    `clock`: a short life would be over before its time wherever the machine stands still for a
+    moment. One that needs them expired from the start gives them a `MOMENT`.
     """
     past = datetime.now(UTC) - timedelta(hours=1)
     await rewrite_rows(db, [ITEMS.c.expires_at.is_not(None)], expires_at=past)

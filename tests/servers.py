@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ import psycopg
 from memalchemy import Database
 from memalchemy.dialects import DIALECTS
 from memalchemy.migrate import TABLES, VERSION_TABLE
+from waiting import A_WHILE, wait_until
 
 
 @dataclass(frozen=True)
@@ -208,8 +208,8 @@ class Standby(Postgres):
         """Replay nothing from here on: reads show this moment."""
         self.catch_up()
         self.execute("SELECT pg_wal_replay_pause()")
-        while self.execute("SELECT pg_get_wal_replay_pause_state()") != [("paused",)]:
-            time.sleep(0.01)
+        state = "SELECT pg_get_wal_replay_pause_state()"
+        wait_until(lambda: self.execute(state) == [("paused",)])
 
     def resume(self) -> None:
         self.execute("SELECT pg_wal_replay_resume()")
@@ -218,10 +218,8 @@ class Standby(Postgres):
     def catch_up(self) -> None:
         """Return when all that the primary has written is here."""
         ((written,),) = self.primary.execute("SELECT pg_current_wal_flush_lsn()")
-        deadline = time.monotonic() + 30
-        while self.execute(f"SELECT pg_last_wal_replay_lsn() >= '{written}'") != [(True,)]:
-            assert time.monotonic() < deadline, "the standby does not follow"
-            time.sleep(0.01)
+        followed = f"SELECT pg_last_wal_replay_lsn() >= '{written}'"
+        wait_until(lambda: self.execute(followed) == [(True,)], "the standby does not follow")
 
     def start(self) -> None:
         where = f"-h '' -k {self.host} -p {self.port}"
@@ -314,10 +312,9 @@ def free_port() -> int:
 
 
 def _wait_for_port(port: int) -> None:
-    deadline = time.monotonic() + 10
-    while True:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"nothing listens on port {port}")
-        time.sleep(0.05)
+    def listens() -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), A_WHILE):
+            return True
+        return False
+
+    wait_until(listens, f"nothing listens on port {port}")

@@ -18,9 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 
 from host_urls import async_url
 from memalchemy import Checkpointer, Database, MemalchemyError, Store, ThreadLog
-
-A_WHILE = 20
-"""Seconds after which something that should have ended is taken to hang."""
+from waiting import A_WHILE
 
 PARTS = 3
 """Of an operation that writes several things; all or none of them are there afterwards."""

@@ -21,7 +21,7 @@ def test_one(n):
 @pytest.mark.parametrize("n", range(3))
 def test_alone(n):
     if os.fork() == 0:  # a process of the test's that outlives it
-        time.sleep(1)
+        time.sleep(1)  # timed: somebody else waits for it in vain
         os._exit(0)
     run("alone", 0.1)
 
@@ -32,7 +32,7 @@ def test_another(n):
 def run(name, seconds):
     EVER_SEEN.add(os.environ["PYTEST_XDIST_WORKER"])
     begun = time.monotonic()
-    time.sleep(seconds)
+    time.sleep(seconds)  # timed: it runs for so long
     line = f"{name} {begun} {time.monotonic()} {os.environ['PYTEST_XDIST_WORKER']}\\n"
     with Path("ran").open("a") as file:
         file.write(line)

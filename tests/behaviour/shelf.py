@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -14,11 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy import Database, Store
+from memalchemy import Database
 from memalchemy.contracts import StoreItem
-
-A_WHILE = 20
-"""Seconds after which something that should have happened is taken not to."""
 
 WIDTH = 64
 """The dimensions of what an `Embedder` makes."""
@@ -44,24 +41,6 @@ def keys_of(items: Iterable[StoreItem]) -> list[str]:
 def found_by(results: Iterable[Any]) -> list[str]:
     """The keys of `SemanticSearchResult`s, in their order."""
     return [result.item.key for result in results]
-
-
-async def until_gone(store: Store, namespace: tuple[str, ...], *keys: str) -> None:
-    """Wait until these items have expired."""
-    for key in keys:
-
-        async def is_gone(key: str = key) -> bool:
-            return not await store.exists(namespace, key)
-
-        await until(is_gone)
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(A_WHILE):
-        while True:
-            if await holds():
-                return
-            await asyncio.sleep(0.02)
 
 
 def examples_of(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, LogInfo, ThreadLog
 
 
@@ -91,7 +92,7 @@ async def test_a_log_says_what_is_in_it(busy: Database) -> None:
 
 async def test_a_log_that_is_over_is_not_listed(busy: Database) -> None:
     await Checkpointer(busy).delete("ada")
-    await Checkpointer(busy, namespace=("short",), ttl=timedelta(microseconds=1)).save({}, "ada")
+    await Checkpointer(busy, namespace=("short",), ttl=MOMENT).save({}, "ada")
 
     assert named(await Checkpointer(busy).list_logs(below=True)) == [("bob", "graphs")]
 

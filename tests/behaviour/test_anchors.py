@@ -5,18 +5,18 @@ Each attack here is one that signatures believe: every row of it was signed by t
 
 from __future__ import annotations
 
-import asyncio
 import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from shelf import until_gone
 from sqlalchemy import Connection, and_, delete, insert, select, update
 
+from clocks import Clock
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.anchors import Anchor, anchor
 from memalchemy.codec import anchors as codec
@@ -377,12 +377,12 @@ async def forget_tenant_and_begin_anew(db: Database) -> None:
 
 
 async def expire_thread_and_begin_anew(db: Database) -> None:
-    await Checkpointer(db).save({"short": 1}, "mine", ttl=0.001)
+    await Checkpointer(db).save({"short": 1}, "mine", ttl=MOMENT)
     await grow(db, "mine")
 
 
 async def expire_thread_and_vacuum(db: Database) -> None:
-    await Checkpointer(db).save({"short": 1}, "mine", ttl=0.001)
+    await Checkpointer(db).save({"short": 1}, "mine", ttl=MOMENT)
     await Checkpointer(db).vacuum(None)
 
 
@@ -450,26 +450,22 @@ async def forget_namespace(db: Database) -> None:
 
 
 async def expire_item_and_sweep(db: Database) -> None:
-    await Store(db).put(NS, "mine", "short", ttl=0.05)
-    await until_gone(Store(db), NS, "mine")
+    await Store(db).put(NS, "mine", "short", ttl=MOMENT)
     await Store(db).sweep()
 
 
 async def expire_item_and_put_anew(db: Database) -> None:
-    await Store(db).put(NS, "mine", "short", ttl=0.05)
-    await until_gone(Store(db), NS, "mine")
+    await Store(db).put(NS, "mine", "short", ttl=MOMENT)
     await Store(db).put(NS, "mine", "anew")
 
 
 async def expire_item_and_put_batch(db: Database) -> None:
-    await Store(db).put(NS, "mine", "short", ttl=0.05)
-    await until_gone(Store(db), NS, "mine")
+    await Store(db).put(NS, "mine", "short", ttl=MOMENT)
     await Store(db).put_batch([(NS, "mine", "anew"), (NS, "new", 1)])
 
 
 async def expire_item(db: Database) -> None:
-    await Store(db).put(NS, "mine", "short", ttl=0.05)
-    await until_gone(Store(db), NS, "mine")
+    await Store(db).put(NS, "mine", "short", ttl=MOMENT)
 
 
 async def extend_lifetime(db: Database) -> None:
@@ -800,11 +796,15 @@ async def test_a_rollback_that_was_accepted_is_not_refused_any_more(
 
 
 async def test_the_next_anchor_reads_what_has_changed_alone(
-    db: Database, monkeypatch: pytest.MonkeyPatch
+    db: Database, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    monkeypatch.setattr(anchor_reading, "TOLERANCE", timedelta(0))
+    async def now(self: Database) -> datetime:
+        return clock.now
+
+    monkeypatch.setattr(Database, "now", now)
+    clock.now = datetime.now(UTC) + 2 * anchor_reading.TOLERANCE
     first = await anchor(db)
-    await asyncio.sleep(1.1)  # the index of threads has whole seconds
+    clock.go_on(2 * anchor_reading.TOLERANCE)
     counts: list[int] = []
     await Store(db).put(NS, "mine", "more")
     await save(db, "mine")

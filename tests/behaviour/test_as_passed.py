@@ -22,6 +22,7 @@ from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.codec import values
 from memalchemy.conversations import RetainedCheckpointer
 from memalchemy.errors import NotSerialisable
+from waiting import steps
 
 SMALL, LARGE = 3, 7_000
 sizes = pytest.mark.parametrize("size", [SMALL, LARGE])
@@ -66,7 +67,7 @@ def spoils_late(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = asyncio.to_thread
 
     async def later(work: Callable[..., Any], *args: Any) -> Any:
-        await asyncio.sleep(0.05)
+        await steps(20)
         return await plain(work, *args)
 
     monkeypatch.setattr(asyncio, "to_thread", later)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from memalchemy.contracts import Entry
 from memalchemy.conversations._stored_summary import SummaryLog
 from memalchemy.log.tables import THREADS
 from memalchemy.state import Message
+from waiting import give_time_to_go_wrong
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=40)
 
@@ -95,10 +97,15 @@ async def test_a_writer_without_a_pause_starves_no_change(
 
     async def read_before_others_write(*given: Any, **named: Any) -> Any:
         found = await read(*given, **named)
+        connection = inspect.signature(read).bind(*given, **named).arguments.get("connection")
         more = memalchemy.Conversation(db, "t").add(Message.user("more"))
         # Without this task's context, it is somebody else who waits.
         adding.append(asyncio.create_task(more, context=Context()))
-        await asyncio.wait(adding[-1:], timeout=1)  # it does not end while the log is locked
+        if connection is None:
+            await adding[-1]
+        else:  # in the transaction that has locked the log
+            await give_time_to_go_wrong()
+            assert not adding[-1].done()
         return found
 
     monkeypatch.setattr(talk.log, name, read_before_others_write)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import math
 import os
 import re
 import sqlite3
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,9 +29,10 @@ from memalchemy import (
     __version__,
     migrate,
 )
-from memalchemy.database import READ, WRITE_ROWS
+from memalchemy.database import READ, WRITE_ROWS, sqlite_connections
 from memalchemy.statements import Program
 from servers import Postgres
+from waiting import until, wait_until
 
 
 @pytest.fixture
@@ -326,10 +327,38 @@ MANY_SECONDS = (
 )
 
 
+LOOKS = 100
+"""Times that a statement may be looked at before its time is over: some of a million steps."""
+
+
+class LooksAsTime:
+    """A clock that goes on by a second whenever a thread looks at it, and only there.
+
+    A statement is looked at so often as it takes steps, so how fast the machine is decides nothing.
+    """
+
+    def __init__(self) -> None:
+        self._looks = threading.local()
+        self.passed = 0.0
+
+    def monotonic(self) -> float:
+        self._looks.count = getattr(self._looks, "count", 0) + 1
+        return self.passed + float(self._looks.count)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> LooksAsTime:
+    clock = LooksAsTime()
+    monkeypatch.setattr(sqlite_connections, "time", clock)
+    return clock
+
+
 @pytest.fixture(params=["file", "memory"])
-async def impatient(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+async def impatient(
+    request: pytest.FixtureRequest, tmp_path: Path, looks: LooksAsTime
+) -> AsyncIterator[Database]:
     url = f"sqlite:///{tmp_path}/agent.db" if request.param == "file" else "sqlite://"
-    async with Database(url, statement_timeout=1.5, connect_timeout=5) as db:
+    async with Database(url, statement_timeout=LOOKS) as db:
         yield db
 
 
@@ -339,17 +368,15 @@ def slow() -> Program[Any]:
 
 @pytest.mark.unsigned_only("it sends statements of its own")
 async def test_a_statement_that_runs_for_longer_than_its_timeout_is_ended(
-    impatient: Database,
+    impatient: Database, looks: LooksAsTime
 ) -> None:
     checkpointer = Checkpointer(impatient)
     await checkpointer.save({"n": 1}, "thread", "a")
     neighbour = asyncio.create_task(checkpointer.save({"n": 2}, "thread", "b"))
     for intent in (READ, WRITE_ROWS):
-        started = time.monotonic()
         with pytest.raises(DatabaseUnreachable, match="too slow") as caught:
             await impatient.run(slow, intent)
         assert caught.value.busy
-        assert time.monotonic() - started < 20
     await neighbour
 
     with pytest.raises(DatabaseUnreachable):  # noqa: PT012 - the block is what is ended
@@ -358,25 +385,28 @@ async def test_a_statement_that_runs_for_longer_than_its_timeout_is_ended(
             await impatient.run(slow, READ, connection=tx)
 
     assert await checkpointer.list_checkpoints("thread") == ["b", "a"]
-    await asyncio.sleep(1.5)  # the time of a statement, not of a connection
+    looks.passed += 2 * LOOKS  # the time of a statement, not of a connection
     await checkpointer.save({"n": 4}, "thread", "d")
     assert await checkpointer.load("thread") == {"n": 4}
 
 
 async def test_a_file_locked_by_another_process_is_waited_for_as_long_as_a_statement(
-    tmp_path: Path,
+    tmp_path: Path, looks: LooksAsTime
 ) -> None:
-    async with Database(f"sqlite:///{tmp_path}/agent.db", statement_timeout=1.5) as db:
+    """It is SQLite that waits, and by the machine's clock."""
+    async with Database(f"sqlite:///{tmp_path}/agent.db", statement_timeout=0.2) as db:
+        looks.passed = -math.inf  # here no statement itself takes too long
         checkpointer = Checkpointer(db)
         await checkpointer.save({"n": 1}, "thread", "a")
         other = sqlite3.connect(tmp_path / "agent.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        started = time.monotonic()
         with pytest.raises(DatabaseUnreachable, match="locked"):
             await checkpointer.save({"n": 2}, "thread", "b")
-        assert time.monotonic() - started < 15, "without the timeout it is 30 seconds"
         other.execute("ROLLBACK")
         other.close()
+        for intent in (READ, WRITE_ROWS):
+            (row,) = await db.run(lambda: (yield text("PRAGMA busy_timeout"), None), intent)
+            assert row[0] == 200
         await checkpointer.save({"n": 3}, "thread", "c")
 
 
@@ -561,9 +591,7 @@ async def test_what_is_in_use_while_a_database_is_closed_is_closed_after_it(
         await db.close()
         assert await Checkpointer(db).save({"n": 1}, "thread", connection=tx)
 
-    async with asyncio.timeout(10):
-        while postgres.execute(open_) != [(0,)]:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    await until(lambda: postgres.execute(open_) == [(0,)])
 
 
 @pytest.mark.filterwarnings("ignore:.*:ResourceWarning")
@@ -585,6 +613,5 @@ def test_loops_that_ended_without_close_leave_no_connections_on_a_server(
     asyncio.run(db.close())
     gc.collect()
 
-    deadline = time.monotonic() + 10
-    while postgres.execute(open_) != [(0,)]:
-        assert time.monotonic() < deadline, "connections of loops that ended are still open"
+    left = "connections of loops that ended are still open"
+    wait_until(lambda: postgres.execute(open_) == [(0,)], left)

@@ -11,6 +11,7 @@ import pytest
 
 import memalchemy
 from memalchemy import Checkpointer, Database
+from waiting import A_WHILE
 
 PARENT_AND_CHILD = """
 import asyncio, os, sys
@@ -53,7 +54,7 @@ def run(script: str, url: str, tenant: str) -> None:
         [sys.executable, "-c", script, url, tenant],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=2 * A_WHILE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -126,9 +127,9 @@ for _ in range(20):
             one()
         os._exit(0)
     children.append(child)
-end = time.monotonic() + 20
+end = time.monotonic() + 60  # timed: against a hang
 left = set(children)
-while left and time.monotonic() < end:
+while left and time.monotonic() < end:  # timed: against a hang
     left -= {child for child in left if os.waitpid(child, os.WNOHANG)[0]}
     time.sleep(0.01)
 over = True

@@ -15,11 +15,9 @@ from sqlalchemy.exc import InvalidRequestError, OperationalError, SQLAlchemyErro
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy import Checkpointer, Conflict, Database, MemalchemyError, ThreadLog
+from waiting import A_WHILE
 
 Reopen = Callable[[], Database]
-
-A_WHILE = 10
-"""Seconds after which something that should have ended is taken to hang."""
 
 
 class Regret(Exception):
@@ -400,7 +398,7 @@ async def test_a_transaction_that_sqlite_rolled_back_is_not_taken_to_be_committe
         "CREATE TABLE much AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
         "SELECT i FROM n"
     )
-    async with Database(own_url, statement_timeout=1.5) as db:
+    async with Database(own_url, statement_timeout=0.2) as db:
         log = ThreadLog(db)
         with pytest.raises(MemalchemyError, match="has ended"):  # noqa: PT012 - the block raises
             async with db.transaction() as tx:

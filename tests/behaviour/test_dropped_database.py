@@ -6,7 +6,6 @@ import asyncio
 import gc
 import sqlite3
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from memalchemy import Checkpointer, Database, Store
+from waiting import until
 
 
 @pytest.fixture
@@ -31,17 +31,18 @@ def started() -> Callable[[], set[threading.Thread]]:
     return started
 
 
-async def becomes_true(condition: Callable[[], bool]) -> bool:
-    """Whether it does, given time: the threads of what was dropped end one after the other."""
-    until = time.monotonic() + 10
-    while not condition() and time.monotonic() < until:
+async def expect_in_time(condition: Callable[[], bool]) -> None:
+    """The threads of what was dropped end one after the other."""
+
+    def holds() -> bool:
         gc.collect()
-        await asyncio.sleep(0.01)
-    return condition()
+        return condition()
+
+    await until(holds)
 
 
-async def ended(threads: set[threading.Thread]) -> bool:
-    return await becomes_true(lambda: not any(thread.is_alive() for thread in threads))
+async def expect_the_end_of(threads: set[threading.Thread]) -> None:
+    await expect_in_time(lambda: not any(thread.is_alive() for thread in threads))
 
 
 Started = Callable[[], set[threading.Thread]]
@@ -65,8 +66,8 @@ async def test_a_database_that_is_dropped_ends_its_threads(own_url: str, started
 
     del db
 
-    assert await ended(threads)
-    assert await becomes_true(lambda: backend() is None)
+    await expect_the_end_of(threads)
+    await expect_in_time(lambda: backend() is None)
 
 
 async def test_a_database_that_was_only_read_or_written_ends_its_threads(
@@ -76,13 +77,13 @@ async def test_a_database_that_was_only_read_or_written_ends_its_threads(
     await Checkpointer(db).save({"say": "kettle"}, "t")
     writing = started()
     del db
-    assert await ended(writing)
+    await expect_the_end_of(writing)
 
     db = Database(own_url)
     await Checkpointer(db).load("t")
     reading = started()
     del db
-    assert await ended(reading)
+    await expect_the_end_of(reading)
 
 
 async def test_what_shares_a_database_keeps_it(own_url: str, started: Started) -> None:
@@ -94,7 +95,7 @@ async def test_what_shares_a_database_keeps_it(own_url: str, started: Started) -
     assert await acme.load("t", "one") == {"say": "kettle"}
     threads = started()
     del acme
-    assert await ended(threads)
+    await expect_the_end_of(threads)
 
 
 async def test_a_database_that_was_closed_is_dropped_without_a_word(
@@ -107,7 +108,7 @@ async def test_a_database_that_was_closed_is_dropped_without_a_word(
     assert not started()
 
     del db
-    assert await ended(threads)
+    await expect_the_end_of(threads)
 
 
 async def test_a_dropped_database_leaves_its_file_to_others(
@@ -118,10 +119,10 @@ async def test_a_dropped_database_leaves_its_file_to_others(
     await use(db)
     threads = started()
     del db
-    assert await ended(threads)
+    await expect_the_end_of(threads)
 
     # The last connection to close a file in WAL mode empties the log and removes it.
-    assert await becomes_true(lambda: [one.name for one in tmp_path.iterdir()] == ["agent.db"])
+    await expect_in_time(lambda: [one.name for one in tmp_path.iterdir()] == ["agent.db"])
     with sqlite3.connect(file) as connection:
         assert connection.execute("SELECT count(*) FROM checkpoints").fetchone() == (2,)
     connection.close()

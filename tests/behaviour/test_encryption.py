@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from lifetimes import MOMENT
 from memalchemy import (
     CapabilityMissing,
     Checkpointer,
@@ -115,7 +116,7 @@ async def fill(db: Database) -> None:
     store = Store(db)
     await store.put(SPACE, "one", VALUE, {"kind": "open"})
     await store.put_batch([(SPACE, f"many {n}", VALUE | {"n": n}) for n in range(3)])
-    await store.put(SPACE, "short-lived", VALUE, ttl=0.001)
+    await store.put(SPACE, "short-lived", VALUE, ttl=MOMENT)
 
 
 def found_in(stored: bytes, markers: Iterable[bytes]) -> list[bytes]:

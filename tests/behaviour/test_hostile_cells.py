@@ -17,6 +17,7 @@ from memalchemy.schema import Base
 from memalchemy.store.jsonl import export_items
 from memalchemy.verify import verify
 from rows import copy_logs, logs_of, of_thread, without_checks
+from waiting import A_WHILE
 
 SPACE = ("users", "ada")
 MANY_DIGITS = "9" * 5000
@@ -234,7 +235,7 @@ async def test_no_cell_makes_a_read_raise_anything_but_our_own(
     async for name, tenant in edited(alone, table, column):
         for read_name, read in (ITEM_READS if table in OF_ITEMS else READS).items():
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(A_WHILE):
                     await read(tenant)
             except MemalchemyError:
                 pass

@@ -17,6 +17,7 @@ from memalchemy.database import key_registry
 from memalchemy.rotation import rotate_keys
 from memalchemy.store.jsonl import export_items, import_items
 from memalchemy.transfer import copy
+from waiting import A_WHILE
 
 __all__ = ["opened"]
 
@@ -302,10 +303,6 @@ async def test_another_database_does_not_believe_a_mark_that_is_rolled_back(open
     assert await marks(first) == [("default", id_of(KEY))]
 
 
-SECONDS = 20
-"""By when what waits for itself would still wait."""
-
-
 async def second_transaction(db: Database) -> None:
     async with db.transaction() as tx:
         await Store(db).put(SPACE, "second", 2, connection=tx)
@@ -330,7 +327,7 @@ async def write_in_a_transaction(db: Database, beside: Any) -> None:
         await beside()
 
     other = asyncio.ensure_future(wait_and_write())
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(A_WHILE):
         async with db.transaction() as tx:
             await Checkpointer(db).save({"n": 1}, "t", connection=tx)
             begun.set()
@@ -369,7 +366,7 @@ async def test_neither_does_one_on_a_connection_of_a_hosts(
     db = await opened(keys=[KEY])
     engine = create_async_engine(async_url(database_url))
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(A_WHILE):
             async with engine.begin() as connection:
                 await put_on(db, connection)
                 other = asyncio.ensure_future(write(db))

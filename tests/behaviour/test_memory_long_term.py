@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from memory_helpers import Said, Session, assistant, events, memory, system, user, words_of
-from shelf import A_WHILE, Embedder
+from shelf import Embedder
 
 import memalchemy
 from memalchemy import Database, LLMMemoryManager, Memory, MemoryScope, MemoryType, Store
 from memalchemy.events import Event
 from memalchemy.memory import RunInfo
 from memalchemy.state import AgentState, Message
+from waiting import A_WHILE, steps
 
 ADA = ("users", "ada")
 BOB = ("users", "bob")
@@ -377,7 +378,7 @@ async def test_background_extraction_ends_by_drain_and_keeps_the_order_of_sessio
 ) -> None:
     async def extract(messages: list[Any]) -> list[Memory]:
         # Later sessions are faster: only their order makes the last one win.
-        await asyncio.sleep(0.02 / (1 + int(messages[0]["content"])))
+        await steps(60 - 10 * int(messages[0]["content"]))
         return [memory(messages[0]["content"], key="last")]
 
     manager = memalchemy.LLMMemoryManager(store, extract_fn=extract, extract_mode="background")
@@ -401,7 +402,7 @@ async def test_at_most_so_many_extractions_run_at_once(store: Store) -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.005)
+        await steps(50)
         running -= 1
         return []
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import bindparam, text
 
+from lifetimes import MOMENT
 from memalchemy import (
     Checkpointer,
     Conflict,
@@ -314,9 +315,8 @@ async def test_names_that_are_no_text_are_refused_before_they_make_writes_unread
 
 
 async def test_an_expired_thread_begins_anew_with_a_write(db: Database) -> None:
-    brief = Checkpointer(db, ttl=0.001)
+    brief = Checkpointer(db, ttl=MOMENT)
     await brief.save({"n": 1}, "t", "one")
-    await asyncio.sleep(0.01)
 
     await Checkpointer(db).put_writes([("a", 1)], "t", "two", "task")
 

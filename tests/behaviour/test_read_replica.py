@@ -42,6 +42,7 @@ from servers import (
     postgres_of_the_wheel,
     standby,
 )
+from waiting import A_WHILE, until, wait_until
 
 pytestmark = pytest.mark.asyncio_only(
     reason="a host's asynchronous engine serves one loop, and outages are timed in the test's"
@@ -501,8 +502,13 @@ async def test_a_query_that_replay_keeps_ending_is_answered_by_the_primary(
     db = open_(driver)
     await save_old(Checkpointer(db), copy)
 
+    seconds = 0  # on the replica, where it never comes to an end by itself later on
+
     def where_it_ran() -> Program[bool]:
-        slowly = "SELECT pg_is_in_recovery() FROM threads, pg_sleep(0.5) LIMIT 1"
+        slowly = (
+            "SELECT pg_is_in_recovery() FROM threads,"
+            f" pg_sleep(CASE WHEN pg_is_in_recovery() THEN {seconds} ELSE 0 END) LIMIT 1"
+        )
         return (yield text(slowly), None)[0][0]
 
     def lock() -> None:
@@ -516,11 +522,16 @@ async def test_a_query_that_replay_keeps_ending_is_answered_by_the_primary(
         replay_that_waits_for_nobody(copy),
         events("database.replica_lost", "database.retry") as seen,
     ):
+        seconds = 600
         reading = asyncio.create_task(db.run(where_it_ran, READ_REPLICA))
-        while not reading.done():
+
+        async def ended() -> bool:
             await asyncio.to_thread(lock)
-            await asyncio.sleep(0.1)
+            return reading.done()
+
+        await until(ended)
     assert not await reading
+    seconds = 0
     assert {event.name for event in seen} == {"database.retry"}, "one query's trouble, no outage"
     assert await db.run(where_it_ran, READ_REPLICA)
 
@@ -619,10 +630,8 @@ def test_one_database_reads_from_its_replica_on_several_loops(
 
     for n in range(3):
         asyncio.run(turn(n))
-        deadline = 500
-        while copy.execute(open_) != [(0,)]:
-            deadline -= 1
-            assert deadline, "closing left a connection on the replica"
+        left = "closing left a connection on the replica"
+        wait_until(lambda: copy.execute(open_) == [(0,)], left)
 
 
 FORKED = """
@@ -669,7 +678,7 @@ async def test_parent_and_child_both_read_from_the_replica_after_a_fork(
         sys.executable, "-c", FORKED, copy.primary.url(name), copy.url(name), db.tenant,
         stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    _, errors = await asyncio.wait_for(process.communicate(), 60)
+    _, errors = await asyncio.wait_for(process.communicate(), A_WHILE)
 
     assert process.returncode == 0, errors.decode()
 

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from clocks import Clock
+from lifetimes import MOMENT
 from memalchemy import (
     Checkpointer,
     Conflict,
@@ -251,11 +253,15 @@ async def test_rules_that_make_no_sense_are_refused(
     assert len(await checkpointer.list_checkpoints("thread")) == 2
 
 
-@pytest.mark.parametrize("ttl", [0.05, timedelta(milliseconds=50)])
-async def test_an_expired_thread_is_gone_for_every_reader(db: Database, ttl: Any) -> None:
+@pytest.mark.parametrize("ttl", [60, timedelta(minutes=1)])
+async def test_an_expired_thread_is_gone_for_every_reader(
+    db: Database, clock: Clock, ttl: Any
+) -> None:
     checkpointer = Checkpointer(db, ttl=ttl)
     made = await checkpointer.save({"word": "needle"}, "thread", metadata={"k": "v"})
-    await asyncio.sleep(0.06)
+    clock.go_on(timedelta(seconds=59))
+    assert await checkpointer.load("thread") == {"word": "needle"}
+    clock.go_on(timedelta(seconds=2))
 
     assert await checkpointer.load("thread") is None
     assert await checkpointer.load("thread", made) is None
@@ -275,8 +281,7 @@ async def test_an_expired_thread_is_gone_for_every_reader(db: Database, ttl: Any
 
 async def test_a_save_after_expiry_starts_a_new_life(db: Database) -> None:
     checkpointer = Checkpointer(db)
-    await checkpointer.save({"n": 1}, "thread", "old", ttl=0.05)
-    await asyncio.sleep(0.06)
+    await checkpointer.save({"n": 1}, "thread", "old", ttl=MOMENT)
     await checkpointer.save({"n": 2}, "thread", "new")
 
     assert await checkpointer.list_checkpoints("thread") == ["new"]
@@ -284,19 +289,20 @@ async def test_a_save_after_expiry_starts_a_new_life(db: Database) -> None:
     assert await rows(db, DeltaRow) == [1]
 
 
-async def test_after_a_save_without_a_ttl_the_thread_does_not_expire(db: Database) -> None:
+async def test_after_a_save_without_a_ttl_the_thread_does_not_expire(
+    db: Database, clock: Clock
+) -> None:
     checkpointer = Checkpointer(db)
-    await checkpointer.save({"n": 1}, "thread", ttl=0.1)
+    await checkpointer.save({"n": 1}, "thread", ttl=60)
     await checkpointer.save({"n": 2}, "thread")
-    await asyncio.sleep(0.11)
+    clock.go_on(timedelta(days=1000))
 
     assert await checkpointer.load("thread") == {"n": 2}
 
 
 async def test_export_writes_out_expired_threads_too(db: Database) -> None:
     checkpointer = Checkpointer(db)
-    await checkpointer.save({"n": 1}, "thread", ttl=0.01)
-    await asyncio.sleep(0.02)
+    await checkpointer.save({"n": 1}, "thread", ttl=MOMENT)
 
     assert len([r async for r in checkpointer.export(thread_id="thread")]) == 1
     assert await checkpointer.forget(thread_id="thread") == 1
@@ -318,11 +324,11 @@ async def test_no_word_of_a_forgotten_thread_stays_in_the_file(tmp_path: Path) -
     assert b"other" in path.read_bytes()
 
 
-async def test_each_save_moves_the_expiry(db: Database) -> None:
+async def test_each_save_moves_the_expiry(db: Database, clock: Clock) -> None:
     checkpointer = Checkpointer(db, ttl=60)
-    await checkpointer.save({"n": 1}, "thread", ttl=0.3)
+    await checkpointer.save({"n": 1}, "thread", ttl=10)
     await checkpointer.save({"n": 2}, "thread")
-    await asyncio.sleep(0.31)
+    clock.go_on(timedelta(seconds=30))
 
     assert await checkpointer.load("thread") == {"n": 2}
 
@@ -338,8 +344,7 @@ async def test_vacuum_removes_idle_and_expired_threads_and_counts_checkpoints(
     checkpointer: Checkpointer, db: Database
 ) -> None:
     await grow(checkpointer, 3, "idle")
-    await checkpointer.save({}, "expired", ttl=0.01)
-    await asyncio.sleep(0.02)
+    await checkpointer.save({}, "expired", ttl=MOMENT)
 
     assert await checkpointer.vacuum(1) == 1
     assert await checkpointer.list_threads() == ["idle"]
@@ -504,9 +509,8 @@ async def test_forgetting_by_metadata_takes_items_that_have_all_of_it(
     await store.put(("n",), "one", "ada's", {"user": "ada"}, embedding=near)
     await store.put(("n",), "true", "ada's", {"user": "ada", "team": True})
     await store.put(("n",), "value", {"user": "ada", "team": 1}, {"user": "bob", "team": 1})
-    await store.put(("n",), "gone", "ada's", {"user": "ada", "team": 1}, ttl=0.01)
+    await store.put(("n",), "gone", "ada's", {"user": "ada", "team": 1}, ttl=MOMENT)
     await Store(db.for_tenant(db.tenant + "-other")).put(("n",), "both", 1, {"user": "ada"})
-    await asyncio.sleep(0.02)
 
     assert await agent.forget(metadata={"user": "ada", "team": 1}) == 4
     assert await agent.list_threads() == []
@@ -556,7 +560,7 @@ async def test_forgetting_a_namespace_takes_all_below_it_and_nothing_beside_it(
     other = Store(db.for_tenant(db.tenant + "-other"))
     for place in (ada, (*ada, "memories"), (*ada, "a/b")):
         await store.put(place, "k", {"text": "harbour"}, embedding=[1.0, 2.0])
-    await store.put(ada, "expired", {"text": "harbour"}, ttl=0.001)
+    await store.put(ada, "expired", {"text": "harbour"}, ttl=MOMENT)
     for place in (("users", "adam"), ("users",), ("users", "ad", "a")):
         await store.put(place, "k", {"text": "harbour"}, embedding=[1.0, 2.0])
     await other.put(ada, "k", {"text": "harbour"})

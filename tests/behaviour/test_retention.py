@@ -15,11 +15,13 @@ from sqlalchemy import delete, select, text, update
 from sqlalchemy import event as sa_event
 from sqlalchemy.engine import Engine
 
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, events
 from memalchemy.contracts import Progress
 from memalchemy.events import Event
 from memalchemy.log import CHECKPOINTS, DELTAS, THREADS, Log, bulk_delete
 from rows import copy_logs, logs_of
+from waiting import A_WHILE, give_time_to_go_wrong
 
 NAMESPACES = ((), ("graph",), ("a", "b"))
 PORTION = 7
@@ -288,7 +290,7 @@ async def test_a_thread_that_is_held_is_passed_over_and_one_named_is_waited_for(
 
     async with db.transaction() as tx:
         await checkpointer.save({"mine": 1}, "held", connection=tx)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(A_WHILE):
             assert await checkpointer.prune(keep_last=1, progress=seen.append) == 3
             assert seen[-1].busy == 1
             seen.clear()
@@ -296,8 +298,8 @@ async def test_a_thread_that_is_held_is_passed_over_and_one_named_is_waited_for(
             assert await checkpointer.vacuum(0, progress=seen.append) == 1
             assert seen[-1].busy == 1
         waiting = asyncio.create_task(checkpointer.prune("held", keep_last=1))
-        done, _ = await asyncio.wait([waiting], timeout=0.2)
-        assert not done
+        await give_time_to_go_wrong()
+        assert not waiting.done()
     assert await waiting == 4
     assert await checkpointer.load("held") == {"mine": 1}
     assert await dead_rows(db) == 0
@@ -373,13 +375,12 @@ async def test_vacuum_without_days_removes_what_nobody_sees(
     graph = Checkpointer(db, namespace=("graph",))
     for thread in ("live", "deleted", "buried"):
         await checkpointer.save({}, thread)
-    await graph.save({}, "expired", ttl=0.01)
+    await graph.save({}, "expired", ttl=MOMENT)
     await checkpointer.delete("deleted")
     await checkpointer.delete("buried")
     long_ago = datetime.now(UTC) - timedelta(hours=25)
     old = update(THREADS).where(THREADS.c.tenant == db.tenant, THREADS.c.thread_id == "buried")
     await db.run_sync(lambda c: c.execute(old.values(deleted_at=long_ago)))
-    await asyncio.sleep(0.02)
 
     assert await checkpointer.vacuum(None, all_namespaces=True) == 1
 

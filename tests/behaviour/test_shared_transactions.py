@@ -36,7 +36,6 @@ from memalchemy import Conflict, Database, MemalchemyError, NotSerialisable
 from memalchemy.codec.encryption import generate_key
 from memalchemy.verify import verify
 from shared_writes import (
-    A_WHILE,
     OPERATIONS,
     WRITES,
     Features,
@@ -49,6 +48,7 @@ from shared_writes import (
     is_there,
     present,
 )
+from waiting import A_WHILE, steps, until
 
 pytestmark = pytest.mark.asyncio_only(
     "a block of the synchronous face has one thread, and no tasks"
@@ -174,17 +174,7 @@ def writers_of(url: str) -> list[str]:
 
 async def quiet(house: House) -> None:
     """No connection stays in a transaction."""
-    for _ in range(100):
-        if not house.busy():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"a connection is still in a transaction: {house.busy()}")
-
-
-async def steps(count: int) -> None:
-    """Let others run, *count* times."""
-    for _ in range(count):
-        await asyncio.sleep(0)
+    await until(lambda: not house.busy(), "a connection is still in a transaction")
 
 
 async def ended(task: asyncio.Future[Any]) -> None:

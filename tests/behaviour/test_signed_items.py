@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from shelf import until_gone
 from sqlalchemy import Connection, and_, select, text, update
 
+from lifetimes import MOMENT
 from memalchemy import Database, Store
 from memalchemy.codec.encryption import generate_key
 from memalchemy.codec.payloads import encode_payload
@@ -413,8 +413,7 @@ async def test_a_put_does_not_keep_an_edited_vector(store: Store) -> None:
 
 
 async def test_a_put_does_not_keep_vectors_of_an_item_that_has_expired(store: Store) -> None:
-    await store.put(NS, "gone", {"n": 1}, embedding=EAST, ttl=0.2)
-    await until_gone(store, NS, "gone")
+    await store.put(NS, "gone", {"n": 1}, embedding=EAST, ttl=MOMENT)
     await store.put_batch([(NS, "gone", {"n": 2})], keep_vectors=True)
     assert [hit.item.key for hit in await search_vector(store)] == ["edited", "beside"]
     assert await store.get(NS, "gone") == {"n": 2}

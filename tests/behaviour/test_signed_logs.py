@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Corrupt, Database, KeyMissing, Store, ThreadLog
 from memalchemy.codec.keys import generate_key
 from memalchemy.database import key_registry
@@ -26,6 +27,7 @@ from memalchemy.keys import log_key
 from memalchemy.maintenance import sign as signing
 from memalchemy.signing import sign
 from memalchemy.verify import verify
+from waiting import A_WHILE, until
 
 pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]
 
@@ -33,6 +35,12 @@ KEY, OTHER = generate_key(), generate_key()
 STEPS = 6
 
 Read = Callable[[Database], Awaitable[Any]]
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `sign` wait for no other process to notice; one test is about that."""
+    monkeypatch.setattr(signing, "NOTICED_AFTER", 0)
 
 
 @pytest.fixture
@@ -307,7 +315,7 @@ async def test_everything_works_with_signatures_and_nothing_is_found(
     await checkpointer.delete("t", "c1")
     await checkpointer.prune("t", keep_last=3)
     await checkpointer.set_thread_metadata("t", {"title": "a thread"})
-    await checkpointer.save({"short": 1}, "short", ttl=0.001)
+    await checkpointer.save({"short": 1}, "short", ttl=MOMENT)
     await checkpointer.vacuum(None)
     await log.edit("t-log", 3, {"text": "edited"})
     await log.pop("t-log")
@@ -476,10 +484,7 @@ async def test_verify_without_any_key_says_that_signatures_were_not_checked(
     assert not [one for one in (await verify(elsewhere)).findings if "signed and" in one.sentence]
 
 
-async def test_all_tenants_are_signed_by_one_run(
-    opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signing, "NOTICED_AFTER", 0)
+async def test_all_tenants_are_signed_by_one_run(opened: Callable[..., Any]) -> None:
     tenants = ("default", "acme", "zoo")
     plain = await opened(signing_keys=None)
     for tenant in tenants:
@@ -510,8 +515,17 @@ async def test_a_running_process_without_the_key_notices_that_the_tenant_is_sign
     opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that goes on writing while `sign` runs: none of its rows is left without a signature."""
-    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0.2)
-    monkeypatch.setattr(signing, "NOTICED_AFTER", 0.5)
+    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0)
+    noticed_after, sleep = object(), asyncio.sleep
+    monkeypatch.setattr(signing, "NOTICED_AFTER", noticed_after)
+
+    async def noticed(seconds: Any) -> None:
+        if seconds is noticed_after:
+            await asyncio.wait([going], timeout=A_WHILE)
+        else:
+            await sleep(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", noticed)
     keyless = await opened(signing_keys=None)
     await fill(keyless)
     saved = 0
@@ -524,11 +538,11 @@ async def test_a_running_process_without_the_key_notices_that_the_tenant_is_sign
             saved += 1
 
     going = asyncio.ensure_future(go_on())
-    await asyncio.sleep(0.05)
+    await until(lambda: saved)
     db = await opened()
     report = await sign(db)
     with pytest.raises(KeyMissing, match="is signed"):
-        await going
+        await asyncio.wait_for(going, A_WHILE)
     with pytest.raises(KeyMissing, match="is signed"):
         await Checkpointer(keyless).delete("later 0")
 
@@ -540,12 +554,11 @@ async def test_a_running_process_without_the_key_notices_that_the_tenant_is_sign
 async def test_a_running_process_without_keys_notices_that_the_tenant_is_encrypted(
     opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0.2)
     keyless = await opened(signing_keys=None)
     await Checkpointer(keyless).save({}, "t")
     encrypting = await opened(signing_keys=None, keys=[KEY])
     await Checkpointer(encrypting).save({}, "u")
-    await asyncio.sleep(0.25)
+    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0)  # that time has passed
 
     with pytest.raises(KeyMissing, match="is encrypted"):
         await Checkpointer(keyless).save({}, "v")

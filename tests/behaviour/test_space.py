@@ -16,10 +16,12 @@ import pytest
 from sqlalchemy import event as sa_event
 from sqlalchemy.engine import Engine
 
+from lifetimes import MOMENT
 from memalchemy import CapabilityMissing, Checkpointer, Database, Store, events, space
 from memalchemy.contracts import Progress
 from memalchemy.events import Event, StatementEvent
 from servers import Postgres
+from waiting import until
 
 
 def big(number: int) -> dict[str, Any]:
@@ -102,8 +104,7 @@ async def test_items_and_their_vectors_are_measured_and_are_no_part_of_a_thread(
     values = [{"text": f"word{n}", "pad": random.Random(n).randbytes(3000)} for n in range(5)]
     for number, value in enumerate(values):
         await store.put(("notes",), str(number), value, embedding=[1.0] * 100)
-    await store.put(("notes",), "4", values[4], ttl=0.05)
-    await asyncio.sleep(0.06)
+    await store.put(("notes",), "4", values[4], ttl=MOMENT)
 
     found = await space.measure(db)
 
@@ -322,10 +323,11 @@ async def test_a_table_that_stays_long_is_named_with_its_command(own: Database) 
     await agent.prune(keep_last=1)
     # The last rows of the file stay, so a plain vacuum cannot cut it off.
     await agent.save(big(1), "last")
-    async with asyncio.timeout(20):
-        # The server counts what died a moment after it died.
-        while not any(r.dead for r in await _seen(own) if r.name == "deltas"):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+
+    async def its_dead_are_counted() -> bool:
+        return any(row.dead for row in await _seen(own) if row.name == "deltas")
+
+    await until(its_dead_are_counted)  # a moment after they died
 
     done = await space.reclaim(own)
 

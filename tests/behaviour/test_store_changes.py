@@ -13,6 +13,7 @@ import memalchemy
 from memalchemy import Conflict, Database, MemalchemyError, Store, StoreItem
 from memalchemy.store import DELETE, LEAVE
 from memalchemy.store.context import NamespacedStore
+from waiting import A_WHILE, give_time_to_go_wrong
 
 SPACE = ("counters",)
 HOUR = 3600
@@ -133,14 +134,20 @@ class Overtaken(Store):
     others: Store
     reads = 0
 
-    async def get_item(self, namespace: Any, key: str, **more: Any) -> StoreItem | None:
-        found = await super().get_item(namespace, key, **more)
+    async def get_item(
+        self, namespace: Any, key: str, *, connection: Any = None, **more: Any
+    ) -> StoreItem | None:
+        found = await super().get_item(namespace, key, connection=connection, **more)
         self.reads += 1
         write = self.others.put(SPACE, key, self.reads)
         # Without this task's context, it is somebody else who waits.
         writing = asyncio.create_task(write, context=Context())
         self.writing = [*getattr(self, "writing", ()), writing]
-        await asyncio.wait([writing], timeout=1)  # it does not end while the item is locked
+        if connection is None:
+            await writing
+        else:  # in the transaction that has locked the item
+            await give_time_to_go_wrong()
+            assert not writing.done()
         return found
 
 
@@ -278,7 +285,7 @@ async def test_a_transaction_that_sees_nothing_new_is_given_up(
     await frozen.get_item(SPACE, "n")
     await store.put(SPACE, "n", 10)
 
-    async with asyncio.timeout(20), db.transaction() as tx:
+    async with asyncio.timeout(A_WHILE), db.transaction() as tx:
         with pytest.raises(Conflict, match="20 times"):
             await frozen.change(SPACE, "n", one_more, connection=tx)
 
@@ -299,7 +306,7 @@ async def test_a_transaction_that_sees_one_moment_ends_with_an_error(
             await elsewhere.put(SPACE, "n", 10)
             return one_more(item)
 
-        async with asyncio.timeout(20), db.snapshot() as then:
+        async with asyncio.timeout(A_WHILE), db.snapshot() as then:
             with pytest.raises(MemalchemyError):
                 await store.change(SPACE, "n", change, connection=then)
             await then.rollback()

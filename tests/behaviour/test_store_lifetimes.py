@@ -7,16 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from shelf import found_by, keys_of, until_gone
+from shelf import found_by, keys_of
 
-from lifetimes import ITEMS, rewrite_rows
+from clocks import Clock
+from lifetimes import ITEMS, MOMENT, rewrite_rows
 from memalchemy import Conflict, Database, Store
 from memalchemy.contracts import StoreItem
 
 NS = ("cache", "answers")
-SHORT = 0.3
-"""Seconds: long enough for a put to be seen, short enough to wait for."""
-
 HOUR = timedelta(hours=1)
 
 
@@ -124,15 +122,14 @@ async def test_what_is_no_duration_is_refused(store: Store, ttl: Any) -> None:
     assert not await store.exists(NS, "k")
 
 
-async def test_an_expired_item_is_gone_on_every_path_at_once(store: Store) -> None:
+async def test_an_expired_item_is_gone_on_every_path_at_once(store: Store, clock: Clock) -> None:
     only = ("only", "expired")
-    for namespace, key, ttl in ((NS, "gone", SHORT), (NS, "here", HOUR), (only, "gone", SHORT)):
+    for namespace, key, ttl in ((NS, "gone", 60), (NS, "here", HOUR), (only, "gone", 60)):
         value = {"text": "needle", "n": 1}
         await store.put(namespace, key, value, {"kind": "x"}, embedding=[1.0, 0.5], ttl=ttl)
         # Whatever is cached of vectors is cached now.
-        await store.search_by_embedding(namespace, [1.0, 0.5])
-    await until_gone(store, NS, "gone")
-    await until_gone(store, only, "gone")
+        assert await store.search_by_embedding(namespace, [1.0, 0.5])
+    clock.go_on(timedelta(minutes=2))
 
     assert await store.get(NS, "gone") is None
     assert await store.get_item(NS, "gone") is None
@@ -177,8 +174,7 @@ async def test_a_put_over_an_expired_item_starts_anew(store: Store) -> None:
         await store.put(NS, key, "old")
     before = (await item_of(store, "batch")).created_at
     for key in ("put", "batch"):
-        await store.put(NS, key, "older", {"m": 1}, embedding=[1.0, 0.5], ttl=SHORT)
-    await until_gone(store, NS, "put", "batch")
+        await store.put(NS, key, "older", {"m": 1}, embedding=[1.0, 0.5], ttl=MOMENT)
 
     assert await store.put(NS, "put", "new") == 1
     assert await store.put_batch([(NS, "batch", "new")]) == [1]
@@ -194,8 +190,7 @@ async def test_a_put_over_an_expired_item_starts_anew(store: Store) -> None:
 
 async def test_an_expired_item_meets_the_conditions_of_a_missing_one(store: Store) -> None:
     for key in ("create", "expect", "delete"):
-        await store.put(NS, key, "old", ttl=SHORT)
-    await until_gone(store, NS, "create", "expect", "delete")
+        await store.put(NS, key, "old", ttl=MOMENT)
 
     assert await store.put(NS, "create", "new", expected_version=None) == 1
     assert await store.get(NS, "create") == "new"
@@ -210,15 +205,12 @@ async def test_an_expired_item_meets_the_conditions_of_a_missing_one(store: Stor
 
 async def test_a_sweep_removes_what_has_expired_and_counts_it(db: Database, store: Store) -> None:
     expired = [f"gone {n}" for n in range(5)]
-    await store.put_batch([(NS, key, "needle") for key in expired], ttl=SHORT)
-    await store.put(("other",), "gone", "needle", embedding=[1.0], ttl=SHORT)
+    await store.put_batch([(NS, key, "needle") for key in expired], ttl=MOMENT)
+    await store.put(("other",), "gone", "needle", embedding=[1.0], ttl=MOMENT)
     await store.put(NS, "later", "needle", embedding=[1.0], ttl=HOUR)
     await store.put(NS, "here", "needle")
     neighbour = Store(db.for_tenant(f"{db.tenant}-2"))
-    await neighbour.put(NS, "gone", 1, ttl=SHORT)
-    await until_gone(store, NS, *expired)
-    await until_gone(store, ("other",), "gone")
-    await until_gone(neighbour, NS, "gone")
+    await neighbour.put(NS, "gone", 1, ttl=MOMENT)
 
     assert await store.sweep() == 6
     assert await store.sweep() == 0
@@ -229,8 +221,7 @@ async def test_a_sweep_removes_what_has_expired_and_counts_it(db: Database, stor
 
 
 async def test_a_sweep_in_a_transaction_is_part_of_it(db: Database, store: Store) -> None:
-    await store.put(NS, "gone", 1, ttl=SHORT)
-    await until_gone(store, NS, "gone")
+    await store.put(NS, "gone", 1, ttl=MOMENT)
 
     async with db.transaction() as tx:
         assert await store.sweep(connection=tx) == 1
@@ -285,8 +276,7 @@ async def test_a_read_prolongs_by_the_items_own_lifetime(db: Database) -> None:
 
 
 async def test_a_read_does_not_bring_back_what_has_expired(store: Store) -> None:
-    await store.put(NS, "k", 1, ttl=SHORT)
-    await until_gone(store, NS, "k")
+    await store.put(NS, "k", 1, ttl=MOMENT)
 
     assert await store.get(NS, "k", refresh=True) is None
     assert await store.get_item(NS, "k", refresh=True) is None

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from shelf import undone
 
+from lifetimes import MOMENT
 from memalchemy import Conflict, Database, Store
 from memalchemy.contracts import NewItem, StoreItem
+from waiting import give_time_to_go_wrong
 
 NS = ("matching",)
 
@@ -76,8 +78,7 @@ async def test_of_several_that_create_an_item_at_once_one_does(store: Store) -> 
 
 
 async def test_an_expired_item_does_not_exist_for_a_batch(store: Store) -> None:
-    await store.put(NS, "a", "old", ttl=0.001)
-    await asyncio.sleep(0.01)
+    await store.put(NS, "a", "old", ttl=MOMENT)
 
     assert await store.put_batch([(NS, "a", "new")], if_exists="fail") == [1]
     assert await values(store) == {"a": "new"}
@@ -176,7 +177,7 @@ async def test_items_that_are_held_wait_for_the_holder(db: Database, store: Stor
     async with db.transaction() as tx:
         assert await store.hold([(NS, "a"), (NS, "missing")], tx) == 1
         held.set()
-        await asyncio.sleep(0.05)
+        await give_time_to_go_wrong()
         assert not racing.done()
         await store.put(NS, "a", 10, connection=tx)
     assert await racing == 11

@@ -20,6 +20,7 @@ from memalchemy.events import subscribe
 from memalchemy.statements import Program
 from oracle import strict
 from servers import Postgres
+from waiting import A_WHILE, until
 
 pytestmark = [
     pytest.mark.asyncio_only("what is under the synchronous face is the same"),
@@ -27,7 +28,7 @@ pytestmark = [
 ]
 
 HERE = ("here",)
-ROOM = {"pool_size": 1, "max_overflow": 0, "pool_timeout": 5}
+ROOM = {"pool_size": 1, "max_overflow": 0, "pool_timeout": A_WHILE}
 """One connection: what one call leaves on it, the next one finds."""
 
 Open = Callable[..., Database]
@@ -74,9 +75,7 @@ async def _use(db: Database) -> None:
 
 
 async def _until(postgres: Postgres, query: str, number: int) -> None:
-    async with asyncio.timeout(10):
-        while postgres.execute(query) != [(number,)]:  # noqa: ASYNC110 - the server's to tell
-            await asyncio.sleep(0.01)
+    await until(lambda: postgres.execute(query) == [(number,)])
 
 
 async def test_a_store_does_not_ask_sqlalchemy_once_it_is_open(open_: Open) -> None:
@@ -117,9 +116,7 @@ async def test_a_connection_that_the_server_ended_while_it_was_idle_costs_no_att
     postgres.execute(
         f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{mark}'"
     )
-    async with asyncio.timeout(10):
-        while not raw.is_closed():  # noqa: ASYNC110 - nobody is told
-            await asyncio.sleep(0.01)
+    await until(raw.is_closed)
 
     events: list[str] = []
     stop = subscribe(lambda one: events.append(one.name))
@@ -177,7 +174,7 @@ async def test_a_cancelled_call_gives_no_connection_back_on_which_its_statement_
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (await db.health())["checked_out"] == 0
-        assert await asyncio.wait_for(db.run(pid, READ), 5) != before
+        assert await asyncio.wait_for(db.run(pid, READ), A_WHILE) != before
         await _until(postgres, sleeping, 0)
 
 
@@ -220,7 +217,7 @@ async def test_a_connection_whose_begin_took_too_long_is_not_used_again(
         rows = yield select(func.pg_backend_pid().label("pid")), {}
         return int(rows[0].pid)
 
-    db = open_(**ROOM, connect_args={"command_timeout": 0.5})
+    db = open_(**ROOM, connect_args={"command_timeout": 2})
     async with db:
         before = await db.run(pid, WRITE_ROWS)
         os.kill(before, signal.SIGSTOP)

@@ -10,7 +10,6 @@ import gc
 import os
 import signal
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -26,22 +25,13 @@ from memalchemy.schema import ThreadRow
 from memalchemy.sync import Checkpointer, Database
 from memalchemy.sync.face import face
 from memalchemy.sync.loop import NAME
+from waiting import A_WHILE, wait_until
 
 pytestmark = pytest.mark.asyncio_only(reason="it is the synchronous face already")
-
-A_WHILE = 20
-"""Seconds after which something that should have ended is taken to hang."""
 
 
 def loop_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith(NAME)]
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + A_WHILE
-    while not holds():
-        assert time.monotonic() < deadline, "did not happen"
-        time.sleep(0.005)
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +39,7 @@ def no_loop_thread_is_left() -> Iterator[None]:
     before = set(loop_threads())
     yield
     gc.collect()
-    eventually(lambda: not set(loop_threads()) - before)
+    wait_until(lambda: not set(loop_threads()) - before)
 
 
 @pytest.fixture
@@ -162,7 +152,7 @@ def test_a_database_that_is_dropped_takes_its_thread_and_connections_along(
 
     del checkpointer
 
-    eventually(lambda: gc.collect() >= 0 and not set(threading.enumerate()) - before)
+    wait_until(lambda: gc.collect() >= 0 and not set(threading.enumerate()) - before)
 
 
 async def test_it_works_inside_a_running_loop(shared_url: str) -> None:

@@ -16,6 +16,7 @@ from host_urls import sync_url
 from memalchemy import Conflict, SchemaOutdated
 from memalchemy.schema import ThreadRow
 from memalchemy.sync import Checkpointer, Database
+from waiting import A_WHILE
 
 pytestmark = pytest.mark.asyncio_only(reason="it is the synchronous face already")
 
@@ -190,7 +191,7 @@ def test_threads_with_a_session_each_work_side_by_side(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(A_WHILE)
         assert not thread.is_alive(), "a thread hangs"
 
     assert errors == []

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import delete, update
 
 import memalchemy
+from lifetimes import MOMENT
 from memalchemy import (
     Checkpointer,
     Conflict,
@@ -419,7 +420,7 @@ async def test_deleting_a_thread_deletes_all_its_logs(
 
 
 async def test_a_log_expires_with_its_last_append(log: ThreadLog, db: Database) -> None:
-    await log.append("t", "a", ttl=timedelta(microseconds=1))
+    await log.append("t", "a", ttl=MOMENT)
     assert await log.tail("t") == []
     assert await log.version("t") == 0
     with pytest.raises(Conflict):
@@ -428,9 +429,9 @@ async def test_a_log_expires_with_its_last_append(log: ThreadLog, db: Database) 
     for keys in (None, "k"):
         assert await log.append("t", "b", keys=keys) == [1]
         assert values(await log.tail("t")) == ["b"]
-        await log.append("t", "c", ttl=timedelta(microseconds=1))
+        await log.append("t", "c", ttl=MOMENT)
 
-    short = memalchemy.ThreadLog(db, ttl=timedelta(microseconds=1))
+    short = memalchemy.ThreadLog(db, ttl=MOMENT)
     await short.append("u", "a")
     assert await log.tail("u") == []
     with pytest.raises(ValueError, match="longer than zero"):
@@ -588,8 +589,7 @@ async def test_an_entry_is_found_by_its_key_in_one_thread_or_in_all(
     await log.append("b", ["x", {"n": 1}], keys=[None, key])
     await log.append("a", [{"n": 2}], keys=key)
     await other.append("c", [{"n": 3}], keys=key)
-    await log.append("expired", [{"n": 4}], keys=key, ttl=0.01)
-    await asyncio.sleep(0.02)
+    await log.append("expired", [{"n": 4}], keys=key, ttl=MOMENT)
     await log.append("gone", [{"n": 5}], keys=key)
     await log.delete("gone")
 
@@ -707,8 +707,7 @@ async def test_several_threads_are_read_at_once_in_the_order_asked_for(
     await log.append(awkward, "x")
     await log.append("emptied", 1)
     await log.clear("emptied")
-    await log.append("expired", 1, ttl=0.001)
-    await asyncio.sleep(0.01)
+    await log.append("expired", 1, ttl=MOMENT)
     await ThreadLog(db, namespace=("other",)).append("elsewhere", 1)
 
     found = await log.read_threads([awkward, "expired", "elsewhere", "emptied", "first", "first"])

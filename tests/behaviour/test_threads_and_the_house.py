@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import delete, update
 
 import memalchemy
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, ThreadLog
 from memalchemy.keys import log_key
 from memalchemy.schema import DeltaRow, ThreadRow
@@ -94,7 +95,7 @@ async def test_vacuum_removes_idle_logs_and_counts_their_entries(
 
 
 async def test_vacuum_removes_expired_logs(log: ThreadLog, checkpointer: Checkpointer) -> None:
-    await log.append("t", MESSAGES, ttl=timedelta(microseconds=1))
+    await log.append("t", MESSAGES, ttl=MOMENT)
 
     assert await checkpointer.vacuum(None, all_namespaces=True) == 2
 

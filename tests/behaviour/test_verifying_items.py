@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, bindparam, delete, text, update
 
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Corrupt, Database, Store
 from memalchemy.database import MAINTENANCE
 from memalchemy.keys import parse_namespace
@@ -56,7 +57,7 @@ async def odd(store: Store) -> Store:
     await store.put(("x" * 100, "y" * 150, "z" * 150), "long", "w " * 70_000, embedding=[1.0] * 700)
     await store.put(("many",), "fields", {f"f{n}": n for n in range(100)}, {"who": "eve"})
     await store.put(("cjk",), "日本", {"t": "日本語の長い文章" * 60, "u": "Ünï Straße ﬁn " * 30})
-    await store.put(("gone",), "soon", "expired", ttl=0.01)
+    await store.put(("gone",), "soon", "expired", ttl=MOMENT)
     await Store(store.db, index_text=False, index_metadata=["who"]).put(
         ("some",), "named", {"a": 1}, {"who": "ada"}
     )

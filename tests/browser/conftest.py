@@ -26,6 +26,7 @@ pytest.importorskip("langgraph", reason="langgraph-checkpoint is not installed")
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from memalchemy import Checkpointer, Database
+from waiting import A_WHILE, wait_until
 
 CHROMIUM = os.environ.get("MEMALCHEMY_CHROMIUM") or shutil.which("chromium")
 OPTIONS = [
@@ -52,14 +53,15 @@ def run_apart(work: Coroutine[Any, Any, None]) -> None:
         pool.submit(asyncio.run, work).result()
 
 
-def until(page: Page, expression: str, *, seconds: float = 10) -> None:
+def until(page: Page, expression: str) -> None:
     """Wait until an expression is true on the page.
 
     Playwright's own `wait_for_function` evaluates text in the page, which its policy forbids.
     """
-    end = time.monotonic() + seconds
+    end = time.monotonic() + A_WHILE
     while not page.evaluate(expression):
-        assert time.monotonic() < end, f"this did not become true: {expression}"
+        hangs = time.monotonic() > end  # timed: against a hang
+        assert not hangs, f"this did not become true: {expression}"
         page.wait_for_timeout(30)
 
 
@@ -133,7 +135,7 @@ def server(sample_url: str) -> Iterator[Server]:
             yield Server(origin, token, sample_url)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(A_WHILE)
 
 
 @pytest.fixture(scope="session")
@@ -155,7 +157,7 @@ def served(sample_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             yield Server(origin, TOKEN, sample_url)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(A_WHILE)
 
 
 async def save_for_another_tenant(url: str) -> None:
@@ -165,15 +167,16 @@ async def save_for_another_tenant(url: str) -> None:
 
 def wait_for(url: str, process: subprocess.Popen[Any]) -> None:
     """Wait until a server answers, and not longer than it lives."""
-    end = time.monotonic() + 30
-    while True:
+
+    def answers() -> bool:
         assert process.poll() is None, "the server has ended"
         try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
+            with urllib.request.urlopen(url, timeout=A_WHILE):
+                return True
         except OSError:
-            assert time.monotonic() < end, "the server does not answer"
-            time.sleep(0.1)
+            return False
+
+    wait_until(answers, "the server does not answer")
 
 
 @pytest.fixture(scope="session")
@@ -206,7 +209,7 @@ def visit(chromium: Browser, server: Server) -> Iterator[Callable[..., Visit]]:
         )
         context.add_init_script(WATCH)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(1000 * A_WHILE)
         made = Visit(page, server)
         visits.append(made)
         watch(made)

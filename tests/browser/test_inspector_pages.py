@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
 from sample import (
     BRANCHED,
     CONVERSATION,
@@ -566,6 +567,12 @@ def test_nothing_moves_for_who_wants_no_motion(visit: Open) -> None:
     assert opened.page.evaluate(moving) == 0
 
 
+def wait_until_it_asks(page: Page) -> None:
+    """Return when the page has asked what is new once more."""
+    with page.expect_response(lambda answer: "changes" in answer.url):
+        pass
+
+
 def test_what_is_saved_while_one_looks_appears(visit: Open, sample_url: str) -> None:
     async def save(count: int) -> None:
         async with Database(sample_url) as db:
@@ -573,11 +580,11 @@ def test_what_is_saved_while_one_looks_appears(visit: Open, sample_url: str) -> 
             await Checkpointer(db).save({"messages": said}, "written-while-looking")
 
     opened = visit()
-    opened.page.wait_for_timeout(2500)  # the page has asked what is new at least once
+    wait_until_it_asks(opened.page)
     run_apart(save(1))
     opened.page.wait_for_selector(".thread-row:has-text('written-while-looking')")
     opened.open("thread", thread("written-while-looking"), ready=".message")
-    opened.page.wait_for_timeout(2500)
+    wait_until_it_asks(opened.page)
     run_apart(save(2))
 
     opened.page.wait_for_selector(".message:has-text('message 1')")
@@ -596,7 +603,7 @@ def test_items_that_are_put_and_deleted_while_one_looks_come_and_go(
 
     opened = visit()
     opened.open("store", ready=".item-row")
-    opened.page.wait_for_timeout(2500)  # the page has asked what is new at least once
+    wait_until_it_asks(opened.page)
     run_apart(change(False))
     opened.page.wait_for_selector(".item-row:has-text('put while looking')")
     opened.page.wait_for_selector(".ns-link:has-text('seen')")
@@ -611,7 +618,7 @@ def test_live_refresh_is_paused_on_demand(visit: Open) -> None:
     page.wait_for_selector(".live[data-state=paused]")
     asked: list[str] = []
     page.on("request", lambda sent: asked.append(sent.url))
-    page.wait_for_timeout(2600)
+    page.wait_for_timeout(2600)  # timed: longer than it takes to ask, if it did
 
     assert [url for url in asked if "changes" in url] == []
 

@@ -20,6 +20,7 @@ from memalchemy.errors import CapabilityMissing, SchemaOutdated, StatementFailed
 from memalchemy.maintenance.distribution import SHARDS_PER_NODE, distribute
 from memalchemy.verify import verify
 from servers import Citus
+from waiting import until
 
 STATES = {f"thread-{number}": {"n": number, "text": "word " * number} for number in range(30)}
 
@@ -179,8 +180,10 @@ async def test_writers_wait_and_lose_nothing(cluster: Citus, name: str) -> None:
     )
     stopped = threading.Event()
 
+    acknowledged_by: dict[int, list[str]] = {number: [] for number in range(3)}
+
     def write(number: int) -> list[str]:
-        acknowledged = []
+        acknowledged = acknowledged_by[number]
         with psycopg.connect(url, autocommit=True) as connection:
             while not stopped.is_set():
                 namespace = f"/{number}/{len(acknowledged)}/"
@@ -191,9 +194,16 @@ async def test_writers_wait_and_lose_nothing(cluster: Citus, name: str) -> None:
     async with Database(url, migrate="off") as db:
         await db.migrate()
         writers = [asyncio.create_task(asyncio.to_thread(write, number)) for number in range(3)]
-        await asyncio.sleep(0.2)
-        await distribute(db, parts=4)
-        await asyncio.sleep(0.2)
+        for step in ("before", "after"):
+            wanted = {number: len(those) + 5 for number, those in acknowledged_by.items()}
+            await until(
+                lambda wanted=wanted: (
+                    any(writer.done() for writer in writers)
+                    or all(len(acknowledged_by[number]) >= wanted[number] for number in wanted)
+                )
+            )
+            if step == "before":
+                await distribute(db, parts=4)
         stopped.set()
     written = [namespace for writer in writers for namespace in await writer]
     there = cluster.execute("SELECT namespace FROM store_items WHERE tenant = 'default'", name)

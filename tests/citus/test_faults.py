@@ -89,13 +89,13 @@ class Writers:
 
 async def kill_a_worker(cluster: Citus, name: str, nodes: list[Node]) -> None:
     await asyncio.to_thread(nodes[1].stop)
-    await asyncio.sleep(DEAD_FOR)
+    await asyncio.sleep(DEAD_FOR)  # timed: so long a node is away
     await asyncio.to_thread(nodes[1].start)
 
 
 async def restart_the_coordinator(cluster: Citus, name: str, nodes: list[Node]) -> None:
     await asyncio.to_thread(nodes[0].stop)
-    await asyncio.sleep(DEAD_FOR)
+    await asyncio.sleep(DEAD_FOR)  # timed: so long a node is away
     await asyncio.to_thread(nodes[0].start)
 
 

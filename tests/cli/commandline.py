@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from waiting import A_WHILE
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -54,7 +56,7 @@ def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
         [sys.executable, "-m", "memalchemy", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=2 * A_WHILE,
         **options,
     )
 

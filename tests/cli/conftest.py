@@ -44,6 +44,9 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Call:
     for variable in NOT_INHERITED:
         monkeypatch.delenv(variable, raising=False)
 
+    # No other process writes here, so `sign` waits for none.
+    monkeypatch.setattr("memalchemy.maintenance.sign.NOTICED_AFTER", 0)
+
     def call(*arguments: str, stdin: str | bytes | None = None) -> Answer:
         result = CliRunner().invoke(app, arguments, input=stdin, catch_exceptions=False)
         return Answer(result.exit_code, result.stdout, result.stderr)

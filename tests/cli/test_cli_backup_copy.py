@@ -10,6 +10,7 @@ import pytest
 from commandline import Call, environment, lines, thread
 
 from servers import Postgres
+from waiting import A_WHILE
 
 REPORT = {
     "logs", "items", "looked", "new", "updated", "unchanged", "rows", "bytes", "seconds",
@@ -187,7 +188,7 @@ def test_an_interrupted_copy_resumes_when_it_is_run_again(
         capture_output=True,
         text=True,
         env=environment(),
-        timeout=60,
+        timeout=2 * A_WHILE,
     )
 
     assert (interrupted.returncode, interrupted.stderr) == (130, "interrupted\n")

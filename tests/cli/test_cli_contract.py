@@ -22,6 +22,7 @@ from memalchemy.cli.app import app
 from memalchemy.cli.options import CommonOptions
 from rows import of_thread
 from servers import Postgres
+from waiting import A_WHILE
 
 DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 
@@ -125,7 +126,7 @@ def serve_until_told_to_stop(name: str, arguments: list[str]) -> None:
         printed = iter(server.stdout.readline, "")
         assert any("http://127.0.0.1:" in line for line in printed)
         server.terminate()
-        assert server.wait(30) == 0
+        assert server.wait(A_WHILE) == 0
 
 
 async def talk(url: str) -> None:

@@ -14,6 +14,7 @@ from commandline import Call, environment, lines, thread
 
 from memalchemy import Database, Store
 from servers import Postgres
+from waiting import A_WHILE
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def test_serve_works_through_pgbouncer(bouncer: Postgres, fresh: str, call: Call
             assert saved.status_code == 201, saved.text
         assert httpx.get(address.join("/health/ready")).status_code == 200
         server.terminate()
-        assert server.wait(30) == 0
+        assert server.wait(A_WHILE) == 0
 
 
 def test_serve_takes_the_size_of_a_pool_only_where_there_is_one(filled: str, call: Call) -> None:
@@ -142,7 +143,7 @@ def test_serve_reports_what_its_requests_do_to_the_providers_of_the_process(fill
         assert saved.status_code == 201
         server.terminate()
         reported = server.stdout.read().splitlines()
-        assert server.wait(30) == 0
+        assert server.wait(A_WHILE) == 0
 
     assert "memalchemy.checkpoint.save" in reported
 

@@ -7,9 +7,9 @@ import csv
 import io
 import json
 import re
+import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 from commandline import Answer, Call, environment, lines, on_terminal, process, thread
 
 from memalchemy import Checkpointer, Database
+from waiting import A_WHILE
 
 DOCS = Path(__file__).parents[2] / "docs" / "command-line.md"
 SOURCE = Path(__file__).parents[2] / "src" / "memalchemy"
@@ -261,7 +262,7 @@ def test_an_output_that_cannot_be_written_is_a_json_document(filled: str) -> Non
             stderr=subprocess.PIPE,
             text=True,
             env=environment(),
-            timeout=60,
+            timeout=2 * A_WHILE,
         )
 
     assert ended.returncode == 2
@@ -328,7 +329,7 @@ asyncio.run(main())
 
 def test_a_migration_says_nothing_among_the_logs_of_the_application(url: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", FIRST_USE, url], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", FIRST_USE, url], capture_output=True, text=True, timeout=2 * A_WHILE
     )
 
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -382,12 +383,12 @@ def test_completion_creates_no_file(file_url: str) -> None:
     assert not Path(file_url.removeprefix("sqlite:///")).exists()
 
 
-def test_completion_does_not_wait_long_for_a_database() -> None:
-    started = time.monotonic()
-    ended = complete("show", "a", MEMALCHEMY_URL="postgresql://me@10.255.255.1/d")
+def test_completion_does_not_wait_for_a_database_that_is_silent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/d"
+        ended = complete("show", "a", MEMALCHEMY_URL=f"{place}?connect_timeout=600")
 
     assert (ended.stdout.strip(), ended.stderr) == ("", "")
-    assert time.monotonic() - started < 20  # 2 s, and the start of Python
 
 
 def test_completion_offers_no_id_that_a_shell_would_run(filled: str, call: Call) -> None:

@@ -18,6 +18,7 @@ import pytest
 from commandline import Call, environment, lines, process, thread
 
 from memalchemy import __version__
+from waiting import A_WHILE, wait_until
 
 LONG = thread("long", 400)
 
@@ -45,10 +46,12 @@ def start_import(url: str, source: Path) -> subprocess.Popen[str]:
         text=True,
         env=environment(),
     )
-    deadline = time.monotonic() + 120  # against a hang
-    while count(url) < 10:
+
+    def is_writing() -> bool:
         assert running.poll() is None, running.communicate()
-        assert time.monotonic() < deadline
+        return count(url) >= 10
+
+    wait_until(is_writing)
     return running
 
 
@@ -147,7 +150,7 @@ def test_an_interrupted_command_ends_with_130_and_no_traceback(
     source.write_text(lines(LONG))
     running = start_import(file_url, source)
     running.send_signal(signal.SIGINT)
-    _, messages = running.communicate(timeout=30)
+    _, messages = running.communicate(timeout=A_WHILE)
 
     assert running.returncode == 130
     assert messages == "interrupted\n"
@@ -166,7 +169,7 @@ def test_ctrl_c_at_a_question_erases_nothing(filled: str) -> None:
         question += asked.stderr.read(1)
     asked.send_signal(signal.SIGINT)
 
-    assert asked.wait(30) == 130
+    assert asked.wait(A_WHILE) == 130
     asked.communicate()
     assert count(filled) == 12
 
@@ -179,12 +182,10 @@ def test_ctrl_c_ends_an_import_that_waits_for_its_input(file_url: str) -> None:
         text=True,
         env=environment(),
     )
-    deadline = time.monotonic() + 30
-    while not Path(file_url.removeprefix("sqlite:///")).exists():
-        assert time.monotonic() < deadline
+    wait_until(Path(file_url.removeprefix("sqlite:///")).exists)
     waiting.send_signal(signal.SIGINT)
 
-    assert waiting.wait(30) == 130
+    assert waiting.wait(A_WHILE) == 130
     assert waiting.communicate()[1] == "interrupted\n"
 
 
@@ -196,7 +197,7 @@ def test_a_closed_pipe_is_no_error(filled: str, call: Call) -> None:
         ["bash", "-c", f"set -o pipefail; {command}"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=2 * A_WHILE,
         env=environment(),
     )
 
@@ -228,7 +229,7 @@ def test_ctrl_c_during_startup_prints_one_line(filled: str, module: str) -> None
         if line.rstrip().endswith(f" {module}"):
             starting.send_signal(signal.SIGINT)
             break
-    _, messages = starting.communicate(timeout=30)
+    _, messages = starting.communicate(timeout=A_WHILE)
 
     said = [line for line in messages.splitlines() if not line.startswith("import time:")]
     assert (starting.returncode, said) == (130, ["interrupted"])
@@ -241,7 +242,7 @@ def test_a_second_ctrl_c_prints_no_traceback(file_url: str, tmp_path: Path) -> N
     while running.poll() is None:
         running.send_signal(signal.SIGINT)
         time.sleep(0.002)
-    _, messages = running.communicate(timeout=30)
+    _, messages = running.communicate(timeout=A_WHILE)
 
     assert running.returncode in (130, -signal.SIGINT)
     assert messages in ("interrupted\n", "")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from commandline import Answer, Call, lines, process
 
+from lifetimes import MOMENT
 from memalchemy import Database, Store
 from memalchemy.cli.parsers import format_namespace, parse_namespace
 from memalchemy.keys import encode_namespace
@@ -306,9 +307,7 @@ def test_removing_a_namespace_asks_and_takes_only_yes(memories: Run) -> None:
 
 def test_sweep_counts_expired_items(memories: Run, file_url: str) -> None:
     async def short_lived(store: Store) -> None:
-        await store.put_batch([(("n",), f"k{n}", n) for n in range(3)], ttl=0.001)
-        while await store.count(("n",)):
-            pass
+        await store.put_batch([(("n",), f"k{n}", n) for n in range(3)], ttl=MOMENT)
 
     on(file_url, short_lived)
 

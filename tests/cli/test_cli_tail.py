@@ -15,6 +15,7 @@ from commandline import Call, environment, lines, thread
 
 from memalchemy import Checkpointer, Database, ThreadLog
 from memalchemy.inspection.writes import NULL_TASK
+from waiting import A_WHILE
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_a_followed_thread_is_streamed_without_gaps_until_ctrl_c(
     assert said == [f"entry {number}" for number in range(5, 15)]
 
     followed.send_signal(signal.SIGINT)
-    out, err = followed.communicate(timeout=30)
+    out, err = followed.communicate(timeout=A_WHILE)
     assert (followed.returncode, out, err) == (130, "", "interrupted\n")
 
 
@@ -95,7 +96,7 @@ def test_following_ends_when_the_thread_is_deleted(
 
     assert call("delete", "a", "--db", agent).code == 0
 
-    _, err = followed.communicate(timeout=30)
+    _, err = followed.communicate(timeout=A_WHILE)
     assert followed.returncode == 1
     assert "was deleted" in json.loads(err)["error"]["message"]
 

@@ -149,7 +149,7 @@ class Lists(KeyValue):
 
 async def add(values: Lists, id_: str, text: str) -> None:
     texts = await values.read(id_, [])
-    await asyncio.sleep(0.002)
+    await asyncio.sleep(0.002)  # timed: others come in between
     await values.write(id_, [*texts, text])
 
 
@@ -186,7 +186,7 @@ async def write_behind(store: Store, id_: str, text: str) -> None:
     """Acknowledge a write before it is done."""
 
     async def later() -> None:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # timed: others come in between
         await LOG.write(store, id_, text)
 
     behind.add(task := asyncio.create_task(later()))

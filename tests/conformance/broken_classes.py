@@ -225,7 +225,7 @@ class LastingThreads(Checkpointer):
 class LooksThenSaves(Checkpointer):
     async def save(self, state: Any, thread_id: str, *args: Any, **options: Any) -> str:
         newest = await self.list_checkpoints(thread_id, 1)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # timed: others come in between
         options |= {"parent_id": newest[0]} if newest else {}
         return await super().save(state, thread_id, *args, **options)
 
@@ -313,7 +313,7 @@ class LooksThenPuts(Store):
             item = await self.get_item(*args[:2])
             if item is None or item.version != expected_version:
                 return await super().put(*args, expected_version=expected_version, **options)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # timed: others come in between
         return await super().put(*args, **options)
 
 
@@ -321,7 +321,7 @@ class LooksThenPuts(Store):
 class ChangesWithoutLooking(Store):
     async def change(self, namespace: Any, key: str, function: Any, **options: Any) -> Any:
         value = function(await self.get_item(namespace, key))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # timed: others come in between
         await self.put(namespace, key, value)
         return value
 
@@ -495,7 +495,7 @@ class MissesEdits(ThreadLog):
 class LooksThenPops(ThreadLog):
     async def pop(self, thread_id: str, **options: Any) -> Any:
         found = await self.tail(thread_id, 1)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # timed: others come in between
         await self.remove(thread_id, [one.position for one in found])
         return found[0] if found else None
 

@@ -82,7 +82,7 @@ async def test_an_error_and_a_timeout_are_failures() -> None:
 
     class Hanging(Store):
         async def put(self, *args: object, **options: object) -> int:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
             return 1
 
     checks = chosen("a_put_replaces_and_counts_versions")

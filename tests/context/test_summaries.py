@@ -21,6 +21,7 @@ from memalchemy.context.summary import DIGEST_LINES
 from memalchemy.events import Event, subscribe
 from memalchemy.messages import role_of, text_of
 from memalchemy.state import Message
+from waiting import A_WHILE, until
 
 
 @pytest.fixture
@@ -102,14 +103,15 @@ async def test_apply_with_an_async_summariser_in_a_running_loop_is_an_error(ask:
 
 
 async def test_a_summariser_that_blocks_does_not_block_the_loop() -> None:
-    go_on = threading.Event()
+    began, go_on = threading.Event(), threading.Event()
 
     def blocking(messages: list[Any]) -> str:
-        assert go_on.wait(20)
+        began.set()
+        assert go_on.wait(A_WHILE)
         return "at last"
 
     asked = asyncio.create_task(SummarizingManager(4, 2, blocking).async_apply(chat(3)))
-    await asyncio.sleep(0.01)
+    await until(began.is_set)
     go_on.set()
 
     assert texts(await asked)[1].endswith("at last")
@@ -232,7 +234,7 @@ async def never(messages: list[Any]) -> str:
 
 
 def hangs(messages: list[Any]) -> str:
-    threading.Event().wait(5)
+    threading.Event().wait(5)  # timed: the thread of the summariser ends then, and nobody waits
     return "too late"
 
 
@@ -260,7 +262,7 @@ async def test_a_digest_in_place_of_a_failed_summary_says_so_everywhere(
 ) -> None:
     messages = [Message.of(message) for message in chat(3)]
 
-    timeout = 0.02 if error == "TimeoutError" else 30
+    timeout = 0.02 if error == "TimeoutError" else A_WHILE
     summary = (await SummarizingManager(4, 2, ask, timeout=timeout).async_apply(messages))[1]
 
     assert summary.metadata == {"summary": {"messages": 4, "fallback": error}}

@@ -91,7 +91,7 @@ async def test_c4_a_failed_statement_locks_nobody_out_and_is_an_error_of_the_lib
     with pytest.raises(MemalchemyError):
         await db.run_sync(lambda connection: connection.execute(insert))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await facts.add(fact("2", "milk"))
         await memalchemy.UserMemoryStore(db).add(fact("3", "rice"))
     assert await facts.count("ada") == 3

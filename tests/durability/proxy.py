@@ -33,8 +33,11 @@ class Proxy:
     """How often it has paused."""
     _marker: tuple[re.Pattern[bytes], bool, Then] | None = None
     _turn: tuple[int, bool] | None = None
-    _pauses: list[tuple[re.Pattern[bytes], float]] = field(default_factory=list)
-    _late: list[tuple[re.Pattern[bytes], float]] = field(default_factory=list)
+    taken: int = 0
+    """How many connections were made to it."""
+    _pauses: list[re.Pattern[bytes]] = field(default_factory=list)
+    _late: list[re.Pattern[bytes]] = field(default_factory=list)
+    _going_on: asyncio.Event = field(default_factory=asyncio.Event)
     latency: float = 0.0
     """Seconds that every answer is late by."""
     _budgets: list[tuple[Direction, int]] = field(default_factory=list)
@@ -65,13 +68,21 @@ class Proxy:
         """
         self._turn = (turn, answer)
 
-    def pause(self, pattern: str, seconds: float) -> None:
-        """Stay silent for a while, both ways, before the next bytes that *pattern* matches."""
-        self._pauses.append((_word(pattern), seconds))
+    def pause(self, pattern: str) -> None:
+        """Stay silent until `go_on`, before the next bytes that *pattern* matches."""
+        self._going_on.clear()
+        self._pauses.append(_word(pattern))
 
-    def pause_answer_to(self, pattern: str, seconds: float) -> None:
-        """Forward the next bytes that *pattern* matches, and hold back what the server answers."""
-        self._late.append((_word(pattern), seconds))
+    def pause_answer_to(self, pattern: str) -> None:
+        """Forward the next bytes that *pattern* matches, and hold back what the server answers,
+        until `go_on`.
+        """
+        self._going_on.clear()
+        self._late.append(_word(pattern))
+
+    def go_on(self) -> None:
+        """End all pauses."""
+        self._going_on.set()
 
     def hold(self) -> None:
         """Take connections and stay silent, until `release`."""
@@ -86,6 +97,7 @@ class Proxy:
         self._marker = self._turn = None
         self._pauses.clear()
         self._late.clear()
+        self.go_on()
         self.latency = 0.0
         self._budgets.clear()
 
@@ -108,6 +120,7 @@ class Proxy:
         """Close everything."""
         self.refuse()
         self.release()
+        self.go_on()
         for writer in list(self._writers):
             writer.transport.abort()
         await asyncio.gather(*self._links, return_exceptions=True)
@@ -115,6 +128,7 @@ class Proxy:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        self.taken += 1
         self._links.add(task)
         task.add_done_callback(self._links.discard)
         await self._released.wait()
@@ -154,7 +168,7 @@ class _Link:
         self.proxy, self.client, self.server = proxy, client, server
         self.left: dict[Direction, int] = {}
         self.answer_is_dropped = False
-        self.silence = 0.0
+        self.is_silent = False
         self.tail = b""
 
     async def requests(self) -> None:
@@ -180,25 +194,27 @@ class _Link:
         while data := await self.server[0].read(65536):
             if self.answer_is_dropped:
                 self._cut()
-            if self.proxy.latency or self.silence:
-                late, self.silence = max(self.proxy.latency, self.silence), 0.0
-                await asyncio.sleep(late)
+            if self.proxy.latency:
+                await asyncio.sleep(self.proxy.latency)
+            if self.is_silent:
+                self.is_silent = False
+                await self.proxy._going_on.wait()
             await self._forward("to_client", data, self.client[1])
         self.client[1].close()
 
     async def _pause(self, data: bytes) -> None:
-        if (seconds := self._due(self.proxy._pauses, data)) is not None:
-            await asyncio.sleep(seconds)
-        if (seconds := self._due(self.proxy._late, data)) is not None:
-            self.silence = seconds
+        if self._is_due(self.proxy._pauses, data):
+            await self.proxy._going_on.wait()
+        if self._is_due(self.proxy._late, data):
+            self.is_silent = True
 
-    def _due(self, orders: list[tuple[re.Pattern[bytes], float]], data: bytes) -> float | None:
+    def _is_due(self, orders: list[re.Pattern[bytes]], data: bytes) -> bool:
         for order in orders:
-            if order[0].search(data):
+            if order.search(data):
                 orders.remove(order)
                 self.proxy.pauses += 1
-                return order[1]
-        return None
+                return True
+        return False
 
     def _is_its_turn(self) -> bool:
         if self.proxy._turn is None:

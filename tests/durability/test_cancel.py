@@ -19,6 +19,7 @@ from workers.states import name_of, state_of
 
 from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
+from waiting import A_WHILE, give_time_to_go_wrong, until
 
 TASKS, ROUNDS = 40, 6
 
@@ -35,7 +36,7 @@ async def cancelled_at_random(
     for number in chance.sample(list(tasks), len(tasks) // 2):
         await asyncio.sleep(chance.choice((0, 0, chance.uniform(0, 0.003))))
         tasks[number].cancel()
-    _, stuck = await asyncio.wait(tasks.values(), timeout=15)
+    _, stuck = await asyncio.wait(tasks.values(), timeout=A_WHILE)
     assert not stuck, f"{len(stuck)} of {len(tasks)} wait for something that was cancelled"
     return {number for number, task in tasks.items() if not task.cancelled() and task.result()}
 
@@ -51,9 +52,11 @@ def quiet(db: Database) -> Callable[[], Awaitable[None]]:
     async def wait() -> None:
         if db.dialect.single_writer:
             return
-        async with asyncio.timeout(10):
-            while await db.run_sync(lambda c: c.scalar(at_work)):  # noqa: ASYNC110 - it tells nobody
-                await asyncio.sleep(0.01)
+
+        async def is_quiet() -> bool:
+            return not await db.run_sync(lambda c: c.scalar(at_work))
+
+        await until(is_quiet)
 
     return wait
 
@@ -76,7 +79,7 @@ async def test_a_cancelled_save_is_whole_or_absent(
     assert len(acknowledged) >= ROUNDS * TASKS // 2
     await quiet()
     later = range(ROUNDS * TASKS, (ROUNDS + 1) * TASKS)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(A_WHILE):
         await asyncio.gather(*(save(number) for number in later))
 
     present = set()
@@ -135,7 +138,7 @@ async def test_what_a_cancelled_write_did_is_decided_before_its_caller_goes_on(
         writing.cancel()
         await asyncio.wait([writing])
         at_once = await look()
-        await asyncio.sleep(0.003)
+        await asyncio.sleep(0.003)  # timed: so long it has for what it must not do
         assert await look() == at_once, f"{road} number {number} was done behind its caller"
         carried_out += at_once != before
         before = at_once
@@ -145,16 +148,17 @@ async def test_what_a_cancelled_write_did_is_decided_before_its_caller_goes_on(
 async def test_a_write_that_waits_for_the_files_lock_is_called_off_at_once(
     tmp_path: Path,
 ) -> None:
-    async with Database(f"sqlite:///{tmp_path / 'agent.db'}", migrate="upgrade") as db:
+    url = f"sqlite:///{tmp_path / 'agent.db'}"
+    async with Database(url, migrate="upgrade", statement_timeout=10 * A_WHILE) as db:
         store = Store(db)
         await store.put(("n",), "k", "before")
         with closing(sqlite3.connect(tmp_path / "agent.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            started = time.monotonic()
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await store.put(("n",), "k", "cancelled")
-            assert time.monotonic() - started < 5
+            putting = asyncio.create_task(store.put(("n",), "k", "cancelled"))
+            await give_time_to_go_wrong()
+            putting.cancel()
+            await asyncio.wait([putting], timeout=A_WHILE)
+            assert putting.cancelled(), "it waits for the lock, which is still held"
             other.execute("ROLLBACK")
         await store.put(("n",), "other", "after")
 
@@ -201,7 +205,7 @@ async def test_a_cancelled_load_gives_its_connection_back(
 
     gc.collect()  # it warns of a connection that nobody gave back, and a warning fails the test
     assert (await db.health())["checked_out"] == 0
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(A_WHILE):
         assert all(await asyncio.gather(*(load(number) for number in range(TASKS))))
 
 
@@ -209,11 +213,11 @@ async def test_a_cancelled_load_gives_its_connection_back(
 async def test_a_connection_that_opens_for_a_cancelled_task_is_closed(
     tmp_path: Path, moment: str
 ) -> None:
-    opened = list[sqlite3.Connection]()
+    opened, cancelled = list[sqlite3.Connection](), threading.Event()
 
     def connect() -> sqlite3.Connection:
         if moment == "before it is open":
-            time.sleep(0.05)
+            assert cancelled.wait(A_WHILE)
         opened.append(sqlite3.connect(tmp_path / "agent.db", check_same_thread=False))
         return opened[0]
 
@@ -224,12 +228,11 @@ async def test_a_connection_that_opens_for_a_cancelled_task_is_closed(
         while not opened:  # the loop does not learn of it: nothing is awaited
             time.sleep(0.001)  # noqa: ASYNC251
     task.cancel()
+    asyncio.get_running_loop().call_soon(cancelled.set)
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    async with asyncio.timeout(5):
-        while set(threading.enumerate()) - threads_before:  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(0.001)
+    await until(lambda: not set(threading.enumerate()) - threads_before)
     assert not is_open(opened[0])
 
 
@@ -261,7 +264,7 @@ async def test_a_cancelled_transaction_is_whole_or_absent_and_ends(
         tasks += started
         await asyncio.sleep(chance.uniform(0, 0.008))
         started[0].cancel()
-        _, stuck = await asyncio.wait(started, timeout=10)
+        _, stuck = await asyncio.wait(started, timeout=A_WHILE)
         assert not stuck, f"{len(stuck)} transactions wait for one that was cancelled"
     committed = {number for number, task in enumerate(tasks) if not task.cancelled()}
     assert [error for n in sorted(committed) if (error := tasks[n].exception())] == []

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from workers import proof
 
+from clocks import NOON, Clock
 from memalchemy import Checkpointer, Conflict, Database, Retention
 
-NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 JUMPS = (
     NOON,
@@ -30,37 +29,6 @@ JUMPS = (
     datetime(2099, 12, 31, tzinfo=UTC),
     NOON + timedelta(seconds=1),
 )
-
-
-class Clock:
-    """What time the library thinks it is."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-        self.readings = 0
-
-    def read(self, zone: tzinfo | None = None) -> datetime:
-        assert zone is UTC
-        self.readings += 1
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch, checkpointer: Checkpointer) -> Clock:
-    """The clock of every module of the library that reads one."""
-    clock = Clock()
-
-    class Kind(type(datetime)):  # type: ignore[misc]
-        def __instancecheck__(cls, value: object) -> bool:
-            return isinstance(value, datetime)
-
-    class Told(datetime, metaclass=Kind):
-        now = clock.read
-
-    for name, module in list(sys.modules.items()):
-        if name.startswith("memalchemy.") and getattr(module, "datetime", None) is datetime:
-            monkeypatch.setattr(module, "datetime", Told)
-    return clock
 
 
 def state(n: int) -> dict[str, Any]:

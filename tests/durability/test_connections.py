@@ -21,10 +21,10 @@ from sqlalchemy import text
 from memalchemy import Checkpointer, Database, DatabaseUnreachable
 from memalchemy.events import Event, subscribe
 from servers import Postgres
+from waiting import A_WHILE
 
 pytestmark = pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
 
-A_WHILE = 60
 
 COMMIT = "COMMIT[;\0]"  # and not READ COMMITTED
 

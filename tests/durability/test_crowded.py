@@ -12,6 +12,7 @@ from workers.states import name_of, state_of
 
 from memalchemy import Checkpointer, Database, DatabaseUnreachable
 from servers import Postgres
+from waiting import A_WHILE
 
 pytestmark = pytest.mark.alone
 
@@ -41,7 +42,7 @@ async def crowd(keep: Checkpointer, threads: int) -> None:
         await keep.save(state_of(name), thread, name)
         assert await keep.load(thread, name) == state_of(name)
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(3 * A_WHILE):
         await asyncio.gather(*(save(number) for number in range(TASKS)))
 
     for thread in range(threads):
@@ -63,7 +64,7 @@ async def test_what_one_task_saves_in_turn_stays_in_turn(crowded: Database) -> N
         for number in range(TASKS // THREADS):
             await keep.save(state_of(f"{thread}-{number}"), f"own {thread}", f"{thread}-{number}")
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(3 * A_WHILE):
         await asyncio.gather(*(save_all(thread) for thread in range(THREADS)))
 
     for thread in range(THREADS):

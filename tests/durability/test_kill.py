@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -17,6 +16,7 @@ from workers.mortal import TASKS
 from workers.states import name_of, state_of
 
 from memalchemy import Checkpointer, Database
+from waiting import until
 
 KILLS = int(os.environ.get("MEMALCHEMY_KILLS", "50"))
 """How many processes are killed on each database."""
@@ -44,9 +44,11 @@ async def until_the_dead_have_left(db: Database) -> None:
         "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
         " AND datname = current_database() AND pid <> pg_backend_pid()"
     )
-    async with asyncio.timeout(20):
-        while await db.run_sync(lambda c: c.scalar(others)):  # noqa: ASYNC110 - they tell nobody
-            await asyncio.sleep(0.01)
+
+    async def have_left() -> bool:
+        return not await db.run_sync(lambda c: c.scalar(others))
+
+    await until(have_left)
 
 
 async def test_every_acknowledged_save_survives_its_process(place: str) -> None:

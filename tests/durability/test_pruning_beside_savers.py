@@ -18,6 +18,7 @@ from workers.states import name_of, state_of
 
 from memalchemy import Checkpointer, Database
 from memalchemy.contracts import Progress
+from waiting import until
 
 HERE = Path(__file__).parent
 SECONDS = 3.0
@@ -92,9 +93,11 @@ async def until_the_dead_have_left(db: Database) -> None:
         "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
         " AND datname = current_database() AND pid <> pg_backend_pid()"
     )
-    async with asyncio.timeout(20):
-        while await db.run_sync(lambda c: c.scalar(others)):  # noqa: ASYNC110 - they tell nobody
-            await asyncio.sleep(0.01)
+
+    async def have_left() -> bool:
+        return not await db.run_sync(lambda c: c.scalar(others))
+
+    await until(have_left)
 
 
 async def test_a_pruning_that_was_killed_goes_on_where_it_was(place: str, tenant: str) -> None:

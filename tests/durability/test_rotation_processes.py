@@ -13,6 +13,7 @@ from memalchemy import Checkpointer, Database, Store
 from memalchemy.codec.encryption import generate_key
 from memalchemy.rotation import rotate_keys
 from memalchemy.verify import verify
+from waiting import A_WHILE
 
 HERE = Path(__file__).parent
 ROUNDS = 8
@@ -41,7 +42,7 @@ async def test_a_process_that_saves_beside_rotations_loses_nothing(place: str) -
                 told.append(json.loads(line)["saved"])
                 rotated += (await rotate_keys(db)).rotated
         saver.stdin.write(b"enough\n")
-        rest, said = await asyncio.wait_for(saver.communicate(), 60)
+        rest, said = await asyncio.wait_for(saver.communicate(), A_WHILE)
     finally:
         if saver.returncode is None:
             saver.kill()

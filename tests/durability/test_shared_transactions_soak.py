@@ -39,6 +39,7 @@ from shared_writes import (
     is_clear,
     is_there,
 )
+from waiting import A_WHILE, steps, until
 
 pytestmark = pytest.mark.alone
 
@@ -46,7 +47,7 @@ SECONDS = float(os.environ.get("MEMALCHEMY_SOAK_SECONDS", "4"))
 SEED = os.environ.get("MEMALCHEMY_SOAK_SEED", "1")
 
 BLOCKS, INNOCENTS = 8, 4
-HANGS = 30
+HANGS = A_WHILE
 """Seconds after which what a round started is taken to hang."""
 
 WAYS = {
@@ -406,23 +407,15 @@ class Round:
             self.complaints.append(f"{why} {', '.join(map(str, about))}")
 
     async def all_is_given_back(self) -> None:
-        for _ in range(200):  # what was cancelled may still run on the server
-            if not self.stage.at_work():
-                break
-            await asyncio.sleep(0.01)
-        else:
+        try:  # what was cancelled may still run on the server
+            await until(lambda: not self.stage.at_work())
+        except AssertionError:
             self.complaints.append(f"still in a transaction: {self.stage.at_work()}")
         out = (await self.stage.features.db.health())["checked_out"]
         if self.stage.engine is not None:
             out = getattr(self.stage.engine.pool, "checkedout", int)()
         if out:
             self.complaints.append(f"{out} connections were not given back")
-
-
-async def steps(count: int) -> None:
-    """Let others run, *count* times."""
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 def is_expected(error: BaseException) -> bool:

@@ -26,6 +26,7 @@ from memalchemy.http import HTTPConversation, HTTPStore, HTTPThreadLog, blocking
 from memalchemy.state import Message
 from memalchemy.store.compare_and_swap import DELETE, LEAVE
 from servers import free_port
+from waiting import A_WHILE
 
 pytestmark = pytest.mark.usefixtures("lasting")
 
@@ -352,13 +353,13 @@ async def test_writes_whose_answers_are_lost_are_done_once(db: Database, base_ur
 
 async def test_an_outage_is_an_exception() -> None:
     url = f"http://127.0.0.1:{free_port()}"
-    async with HTTPStore(url, timeout=2) as store:
+    async with HTTPStore(url, timeout=A_WHILE) as store:
         with pytest.raises(DatabaseUnreachable):
             await store.get(USERS, "k")
-    async with HTTPThreadLog(url, timeout=2) as log:
+    async with HTTPThreadLog(url, timeout=A_WHILE) as log:
         with pytest.raises(DatabaseUnreachable):
             await log.append("t", 1)
-    async with HTTPConversation(url, "t", timeout=2) as conversation:
+    async with HTTPConversation(url, "t", timeout=A_WHILE) as conversation:
         with pytest.raises(DatabaseUnreachable):
             await conversation.history()
 

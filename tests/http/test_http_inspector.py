@@ -8,7 +8,7 @@ import random
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 import memalchemy.sync
+from clocks import Clock
 from golden.watch import Watch
 from memalchemy import (
     Checkpointer,
@@ -37,6 +38,7 @@ from memalchemy.http.inspector._application import inspector_app
 from memalchemy.http.inspector._routes import ENDPOINTS, HEADERS
 from memalchemy.inspection import Inspector
 from memalchemy.memory import Memory, MemoryType
+from waiting import A_WHILE, until
 
 TOKEN = "a-token-of-the-inspector-0123456789"
 HOSTILE = [
@@ -515,10 +517,12 @@ async def test_an_item_with_its_vectors_and_neighbours(db: Database, ask: Any) -
     assert fact["kind"] == "fact"
 
 
-async def test_looking_at_an_item_does_not_prolong_its_life(db: Database, ask: Any) -> None:
+async def test_looking_at_an_item_does_not_prolong_its_life(
+    db: Database, ask: Any, clock: Clock
+) -> None:
     await Store(db, ttl=3600).put(("n",), "k", 1)
     before = await ask("item", ns="n", key="k")
-    await asyncio.sleep(0.01)
+    clock.go_on(timedelta(minutes=1))
     assert (await ask("item", ns="n", key="k"))["expires_at"] == before["expires_at"]
 
 
@@ -691,12 +695,12 @@ async def test_a_large_database_is_projected_and_measured_in_the_background(
     first = await ask("space")
     assert first["measuring"]
     assert first["largest"] == []
-    for _ in range(200):
-        await asyncio.sleep(0.02)
-        found = await ask("space")
-        if not found["measuring"]:
-            break
-    assert len(found["largest"]) == 20
+
+    async def measured() -> bool:
+        return not (await ask("space"))["measuring"]
+
+    await until(measured)
+    assert len((await ask("space"))["largest"]) == 20
 
 
 # --- Hostile values and errors -------------------------------------------------------------------
@@ -912,7 +916,7 @@ async def test_the_command_serves_the_page_and_ends_at_a_signal(tmp_path: Path) 
     )
     assert process.stdout is not None
     try:
-        document = await asyncio.wait_for(process.stdout.readuntil(b"}"), 60)
+        document = await asyncio.wait_for(process.stdout.readuntil(b"}"), A_WHILE)
         address = json.loads(document)["url"]
         page, _, token = address.partition("#token=")
         async with httpx.AsyncClient(base_url=page) as client:
@@ -925,4 +929,4 @@ async def test_the_command_serves_the_page_and_ends_at_a_signal(tmp_path: Path) 
             assert other.status_code == 421
     finally:
         process.terminate()
-    assert await asyncio.wait_for(process.wait(), 30) == 0
+    assert await asyncio.wait_for(process.wait(), A_WHILE) == 0

@@ -40,6 +40,7 @@ from memalchemy.http import Grant, Limits, Tokens, app, serve
 from memalchemy.http.server._limits import RateLimiter
 from memalchemy.http.server._readiness import Readiness
 from servers import Postgres, free_port
+from waiting import A_WHILE
 
 OTHER = "another-token-9876543210-of-the-tests"
 
@@ -166,7 +167,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(db: Database) -> Non
             headers=kind,
         )
         port = int(url.rsplit(":", 1)[1])
-        with closing(socket.create_connection(("127.0.0.1", port), timeout=5)) as liar:
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=A_WHILE)) as liar:
             liar.sendall(
                 b"POST /v1/threads/t/checkpoints HTTP/1.1\r\nHost: localhost\r\n"
                 b"Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n{"
@@ -204,9 +205,9 @@ def test_the_rate_limiter_refills_over_time() -> None:
 
 
 def test_a_body_that_does_not_come_in_time_gets_408(db: Database) -> None:
-    with running(db, timeout=0.5) as url:
+    with running(db, timeout=0.2) as url:
         port = int(url.rsplit(":", 1)[1])
-        with closing(socket.create_connection(("127.0.0.1", port), timeout=10)) as slow:
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=A_WHILE)) as slow:
             slow.sendall(
                 b"POST /v1/threads/t/checkpoints HTTP/1.1\r\nHost: localhost\r\n"
                 b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
@@ -214,6 +215,7 @@ def test_a_body_that_does_not_come_in_time_gets_408(db: Database) -> None:
             answer = slow.recv(100)
             while more := slow.recv(65536):  # and the connection is closed
                 answer += more
+    with running(db) as url:
         assert ask("GET", f"{url}/v1/threads").json() == {"threads": []}
 
     assert b" 408 " in answer
@@ -230,11 +232,11 @@ def test_an_answer_over_the_timeout_gets_504_and_a_write_may_have_happened(
         password=postgres.password,
         dbname=name,
     )
-    with closing(lock), running(Database(postgres.url(name)), timeout=0.7) as url:
+    with closing(lock), running(Database(postgres.url(name)), timeout=0.2) as url:
         lock.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE")
-        written = ask("POST", f"{url}/v1/threads/t/checkpoints", json={"state": {}}, timeout=10)
-        deleted = ask("DELETE", f"{url}/v1/threads/t", timeout=10)
-        read = ask("GET", f"{url}/v1/threads/t", timeout=10)
+        written = ask("POST", f"{url}/v1/threads/t/checkpoints", json={"state": {}})
+        deleted = ask("DELETE", f"{url}/v1/threads/t")
+        read = ask("GET", f"{url}/v1/threads/t")
         lock.rollback()
 
     assert written.status_code == deleted.status_code == read.status_code == 504
@@ -425,11 +427,8 @@ async def test_an_unreachable_database_gets_503_without_its_address(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     away = f"postgresql://ada:hush@127.0.0.1:{free_port()}/agents"
-    with running(Database(away, connect_timeout=2)) as url:
-        answers = [
-            ask("GET", url + path, timeout=20)
-            for path in ("/v1/threads", "/health", "/health/ready")
-        ]
+    with running(Database(away, connect_timeout=A_WHILE)) as url:
+        answers = [ask("GET", url + path) for path in ("/v1/threads", "/health", "/health/ready")]
         assert ask("GET", f"{url}/health/live").json() == {"status": "live"}
         async with HTTPCheckpointer(url) as client:
             with pytest.raises(DatabaseUnreachable):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,11 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
+from clocks import Clock
 from httpserver import TOKEN, running
 from memalchemy import AuthenticationFailed, Database, HTTPCheckpointer
 from memalchemy.http import Grant, Limits, Tokens
 from memalchemy.http.server import _tokens
 from memalchemy.http.server._limits import FailureLimiter
+from waiting import wait_until
 
 OTHER = "another-token-9876543210-of-the-tests"
 
@@ -181,22 +181,15 @@ def test_invalid_grants_are_refused() -> None:
             wrong()
 
 
-def test_a_token_that_has_expired_is_refused(db: Database) -> None:
-    ends = datetime.now(UTC) + timedelta(seconds=5)
+def test_a_token_that_has_expired_is_refused(db: Database, clock: Clock) -> None:
+    ends = clock.now + timedelta(minutes=5)
     with running(db, tokens={TOKEN: Grant(db.tenant, expires_at=ends)}) as url:
         before = ask("GET", f"{url}/v1/threads")
-        time.sleep(max(0, (ends - datetime.now(UTC)).total_seconds()))
+        clock.now = ends
         after = ask("GET", f"{url}/v1/threads")
 
     assert before.status_code == 200
     assert (after.status_code, after.json()["detail"]) == (401, "this token has expired")
-
-
-def until(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_token_file_is_read_again_when_it_has_changed(
@@ -216,19 +209,19 @@ def test_a_token_file_is_read_again_when_it_has_changed(
 
         assert (status(TOKEN), status(OTHER)) == (200, 401)
         file.write_text(f"{OTHER}=acme\n")
-        until(lambda: (status(TOKEN), status(OTHER)) == (401, 200))
+        wait_until(lambda: (status(TOKEN), status(OTHER)) == (401, 200))
         with caplog.at_level(logging.ERROR, "memalchemy.http"):
             file.write_text("short=acme\n")
-            until(lambda: status(OTHER) == 200 and "16 characters" in caplog.text)
+            wait_until(lambda: status(OTHER) == 200 and "16 characters" in caplog.text)
             file.unlink()
-            until(lambda: status(OTHER) == 200 and "No such file" in caplog.text)
+            wait_until(lambda: status(OTHER) == 200 and "No such file" in caplog.text)
         file.write_text(f"{TOKEN}=acme\n")
-        until(lambda: (status(TOKEN), status(OTHER)) == (200, 401))
+        wait_until(lambda: (status(TOKEN), status(OTHER)) == (200, 401))
 
     assert OTHER not in caplog.text
 
 
-class Clock:
+class Seconds:
     """The seconds that both clocks of the tokens' module say; a file is written *now*."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,88 +235,88 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
+    return Seconds(monkeypatch)
 
 
 def test_the_first_request_after_a_quiet_time_is_decided_by_the_new_file(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path, seconds: Seconds
 ) -> None:
     file = tmp_path / "tokens"
-    clock.write(file, f"{TOKEN}=acme\n")
+    seconds.write(file, f"{TOKEN}=acme\n")
     tokens = Tokens.from_file(file)
 
-    clock.now += 60
-    clock.write(file, f"{OTHER}=acme\n")
-    clock.now += 20
+    seconds.now += 60
+    seconds.write(file, f"{OTHER}=acme\n")
+    seconds.now += 20
 
     assert tokens.grant_of(TOKEN) is None
     assert tokens.grant_of(OTHER) == Grant("acme")
 
 
 def test_two_seconds_after_a_change_no_busy_server_goes_by_the_old_file(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path, seconds: Seconds
 ) -> None:
     file = tmp_path / "tokens"
     for pause in (0.1, 0.3, 0.7, 0.99):
-        clock.write(file, f"{TOKEN}=acme\n")
+        seconds.write(file, f"{TOKEN}=acme\n")
         tokens = Tokens.from_file(file)
-        clock.now += pause
-        clock.write(file, f"{OTHER}=acme\n")
-        changed = clock.now
-        while clock.now < changed + 2:
+        seconds.now += pause
+        seconds.write(file, f"{OTHER}=acme\n")
+        changed = seconds.now
+        while seconds.now < changed + 2:
             tokens.grant_of(TOKEN)
-            clock.now += pause
+            seconds.now += pause
         assert tokens.grant_of(TOKEN) is None, pause
 
 
-def test_a_half_written_token_file_is_not_read(tmp_path: Path, clock: Clock) -> None:
+def test_a_half_written_token_file_is_not_read(tmp_path: Path, seconds: Seconds) -> None:
     file = tmp_path / "tokens"
-    clock.write(file, f"{TOKEN}=acme\n")
+    seconds.write(file, f"{TOKEN}=acme\n")
     tokens = Tokens.from_file(file)
 
-    clock.now += 10
-    clock.write(file, f"{TOKEN}=globex\n{OTHER}=ac")
+    seconds.now += 10
+    seconds.write(file, f"{TOKEN}=globex\n{OTHER}=ac")
     assert tokens.grant_of(OTHER) is None
-    clock.now += 0.5
-    clock.write(file, f"{TOKEN}=globex\n{OTHER}=acme\n")
-    clock.now += 0.5
+    seconds.now += 0.5
+    seconds.write(file, f"{TOKEN}=globex\n{OTHER}=acme\n")
+    seconds.now += 0.5
     assert tokens.grant_of(OTHER) is None
-    clock.now += 1
+    seconds.now += 1
     assert tokens.grant_of(OTHER) == Grant("acme")
 
 
 def test_a_file_of_a_clock_that_is_ahead_is_read_at_the_second_look(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path, seconds: Seconds
 ) -> None:
     file = tmp_path / "tokens"
-    clock.write(file, f"{TOKEN}=acme\n")
+    seconds.write(file, f"{TOKEN}=acme\n")
     tokens = Tokens.from_file(file)
 
-    clock.now += 10
-    clock.write(file, f"{OTHER}=acme\n", ahead=3600)
+    seconds.now += 10
+    seconds.write(file, f"{OTHER}=acme\n", ahead=3600)
     assert tokens.grant_of(OTHER) is None
-    clock.now += 1
+    seconds.now += 1
     assert tokens.grant_of(OTHER) == Grant("acme")
 
 
 def test_a_file_that_could_not_be_read_is_read_when_it_can_be(
-    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, seconds: Seconds, caplog: pytest.LogCaptureFixture
 ) -> None:
     file, aside = tmp_path / "tokens", tmp_path / "aside"
-    clock.write(file, f"{TOKEN}=acme\n")
+    seconds.write(file, f"{TOKEN}=acme\n")
     tokens = Tokens.from_file(file)
     file.unlink()
     file.symlink_to(tmp_path)  # root may read any file, and nobody a directory
     for _ in range(3):
-        clock.now += 10
+        seconds.now += 10
         assert tokens.grant_of(TOKEN) == Grant("acme")
     assert caplog.text.count("Is a directory") == 1
 
-    clock.write(aside, f"{OTHER}=acme\n")
+    seconds.write(aside, f"{OTHER}=acme\n")
     file.unlink()
     aside.rename(file)
-    clock.now += 10
+    seconds.now += 10
     assert tokens.grant_of(TOKEN) is None
 
 
@@ -338,7 +331,7 @@ def test_a_malformed_token_file_is_logged_without_a_request(
     file.write_text(f"{TOKEN}=acme\n")
     with running(db, tokens=Tokens.from_file(file)):
         file.write_text(f"{TOKEN}=acme\n{OTHER}\n")
-        until(lambda: "entry 2 of the tokens is not token=tenant" in caplog.text)
+        wait_until(lambda: "entry 2 of the tokens is not token=tenant" in caplog.text)
 
     assert OTHER not in caplog.text
 

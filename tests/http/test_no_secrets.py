@@ -14,6 +14,7 @@ from memalchemy import Checkpointer, Database, HTTPCheckpointer, MemalchemyError
 from memalchemy.codec.encryption import generate_key
 from memalchemy.http.blocking import HTTPCheckpointer as Blocking
 from servers import free_port
+from waiting import A_WHILE
 
 PASSWORD = "hunter2hunter2"
 SAID = "zebrasecret"
@@ -53,10 +54,10 @@ def test_client_errors_show_no_secrets_whatever_the_server_answers(status: int) 
     with answering(refusing(status)) as url:
         address = url.replace("://", f"://ada:{PASSWORD}@")
         for make in (
-            lambda: Blocking(url, auth=("ada", PASSWORD), timeout=2),
-            lambda: Blocking(url, token=TOKEN, timeout=2),
-            lambda: Blocking(url, headers={"X-Secret": PASSWORD}, timeout=2),
-            lambda: Blocking(address, timeout=2),
+            lambda: Blocking(url, auth=("ada", PASSWORD), timeout=A_WHILE),
+            lambda: Blocking(url, token=TOKEN, timeout=A_WHILE),
+            lambda: Blocking(url, headers={"X-Secret": PASSWORD}, timeout=A_WHILE),
+            lambda: Blocking(address, timeout=A_WHILE),
         ):
             with pytest.raises((MemalchemyError, ValueError)) as refused, make() as client:
                 client.save({"said": SAID}, "t")
@@ -66,7 +67,7 @@ def test_client_errors_show_no_secrets_whatever_the_server_answers(status: int) 
 async def test_client_errors_show_no_secrets_without_a_server() -> None:
     url = f"http://ada:{PASSWORD}@127.0.0.1:{free_port()}"
     with pytest.raises((MemalchemyError, ValueError)) as refused:
-        async with HTTPCheckpointer(url, timeout=1) as client:
+        async with HTTPCheckpointer(url, timeout=A_WHILE) as client:
             await client.save({"said": SAID}, "t")
     assert_silent(refused.value)
     with pytest.raises(MemalchemyError) as gone:

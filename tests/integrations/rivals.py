@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from memalchemy.threads import ThreadLog
+from waiting import give_time_to_go_wrong
 
 
 def write_after_each_tail(
@@ -30,7 +31,7 @@ def write_after_each_tail(
         if connection is None:
             await writing
         else:
-            await asyncio.sleep(0.05)
+            await give_time_to_go_wrong()
             assert not writing.done(), "no lock was held"
         return found
 

@@ -23,6 +23,8 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
 
+from waiting import A_WHILE
+
 Saver = BaseCheckpointSaver[Any]
 
 
@@ -68,7 +70,9 @@ class FailurePlan:
         if self.failures.get(node, 0) > 0:
             self.failures[node] -= 1
             with self._changed:
-                assert self._changed.wait_for(lambda: len(self._stored) >= self.after, timeout=20)
+                assert self._changed.wait_for(
+                    lambda: len(self._stored) >= self.after, timeout=A_WHILE
+                )
             raise RuntimeError(f"{node} fails as planned")
 
 

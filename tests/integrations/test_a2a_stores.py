@@ -48,6 +48,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from subjects.a2a import CALL, task_of, texts_of
 
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, KeyMissing, Store, TooLarge
 from memalchemy.events import Event, subscribe
 from memalchemy.integrations.a2a import (
@@ -56,6 +57,7 @@ from memalchemy.integrations.a2a import (
     MemalchemyTaskStore,
     MemalchemyVersionedTaskStore,
 )
+from waiting import give_time_to_go_wrong
 
 WORKING, DONE, CANCELED = (
     TaskState.TASK_STATE_WORKING,
@@ -329,10 +331,9 @@ async def test_ids_that_are_too_long_are_refused_and_a_lifetime_ends(
     with pytest.raises(TooLarge):
         await store.save(task_of("t", "a"), of("x" * 600))
     assert (await store.list(ListTasksRequest(), CALL)).total_size == 0
-    short = MemalchemyTaskStore(db, ttl=0.05)
+    short = MemalchemyTaskStore(db, ttl=MOMENT)
     await short.save(task_of("t", "a"), CALL)
-    await asyncio.sleep(0.1)
-    assert await store.get("t", CALL) is None
+    assert await short.get("t", CALL) is None
 
 
 async def test_tasks_and_webhooks_are_encrypted_with_the_keys_of_the_database(
@@ -652,7 +653,7 @@ async def test_events_are_stored_with_the_versions_they_made_and_no_others(db: D
         return found
 
     waiting = asyncio.ensure_future(read(0, len(events)))
-    await asyncio.sleep(0.05)
+    await give_time_to_go_wrong()  # it waits for an event, or finds those that are there
     version = TaskVersion.MISSING
     for event in events:
         with pytest.raises(ConcurrentTaskModificationError):

@@ -22,6 +22,7 @@ from subjects import FRAMEWORKS, INSTALLED
 from memalchemy import Database, Store, UnknownURL, sync
 from memalchemy.integrations._base import Adapter, AnyDatabase, SyncAdapter, blocking, paged
 from servers import Postgres, migrated_database
+from waiting import A_WHILE
 
 ADAPTERS: dict[type[Any], Callable[..., Any]] = {
     cls: make for module in INSTALLED.values() for cls, make in module.ADAPTERS.items()
@@ -248,7 +249,7 @@ def test_an_adapter_on_a_replica_may_be_used_without_await(postgres: Postgres) -
         (thread,) = sync_threads() - before
         del adapter
         gc.collect()
-        thread.join(20)
+        thread.join(A_WHILE)
         assert not thread.is_alive()
 
 

@@ -19,6 +19,7 @@ from claude_agent_sdk.testing import run_session_store_conformance
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, NotSerialisable, Store, TooLarge
 from memalchemy.integrations.claude_agent_sdk import MemalchemySessionStore
 
@@ -213,13 +214,12 @@ async def test_namespaces_and_tenants_do_not_meet_and_a_lifetime_ends(
     db: Database, store: MemalchemySessionStore
 ) -> None:
     other = MemalchemySessionStore(db, namespace=("other",))
-    short = MemalchemySessionStore(db.for_tenant("short"), ttl=0.05)
+    short = MemalchemySessionStore(db.for_tenant("short"), ttl=MOMENT)
     await store.append(KEY, [said("mine")])
     await other.append(KEY, [said("other")])
     await short.append(KEY, [said("short")])
 
     assert await other.load(KEY) == [said("other")]
-    await asyncio.sleep(0.1)
     assert await short.load(KEY) is None
     assert await short.list_session_summaries(PROJECT) == []
     await other.delete(KEY)

@@ -151,7 +151,7 @@ async def test_states_are_imported_in_order_and_read_as_locus_reads_them(
     theirs, where = place
     for at, texts in enumerate((["a"], ["a", "b"], ["a", "b", "c"])):
         await theirs.save(state(*texts), "ada", f"c{at}", {"step": at})
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.002)  # timed: their clock goes on, which is all that they know
     await theirs.save(state("x"), "bob", "c0")
 
     dry = await imported(where, db, dry_run=True)
@@ -184,7 +184,7 @@ async def test_an_import_is_resumed_and_not_repeated_and_an_agent_goes_on(
     theirs, where = place
     await theirs.save(state("a"), "ada", "c0")
     await imported(where, db)
-    await asyncio.sleep(0.002)
+    await asyncio.sleep(0.002)  # timed: their clock goes on
     await theirs.save(state("a", "b"), "ada", "c1")
 
     (more,) = await imported(where, db)

@@ -609,7 +609,7 @@ async def test_an_index_writes_what_is_new_and_deletes_what_is_gone(
         "num_skipped": 0,
         "num_deleted": 0,
     }
-    await asyncio.sleep(0.001)
+    await asyncio.sleep(0.001)  # timed: the clock goes on between two runs
     later = [*first[:2], Document("5 5", metadata={"source": "3"})]
     async with reopen() as other:
         assert await aindex(later, *parts(other), **loaded()) == {

@@ -30,6 +30,7 @@ from typing_extensions import TypedDict
 from memalchemy import Database, NotSerialisable, Store, events, sync
 from memalchemy.integrations.langgraph import MemalchemyStore
 from memalchemy.schema import StoreItemRow
+from waiting import A_WHILE, give_time_to_go_wrong
 
 NS = ("notes",)
 ITEMS: Any = StoreItemRow.__table__
@@ -262,11 +263,11 @@ async def test_a_call_in_a_transaction_of_its_task_does_not_deadlock(
 ) -> None:
     db = store.store.db
     await store.aput(NS, "before", {"n": 1})
-    async with asyncio.timeout(20), db.transaction() as tx:
+    async with asyncio.timeout(A_WHILE), db.transaction() as tx:
         other = asyncio.create_task(store.aput(NS, "other", {"n": 2}), context=Context())
         await store.store.put(("langgraph", *NS), "mine", {"n": 3}, connection=tx)
         if database == "sqlite":
-            await asyncio.sleep(0.05)  # the other's write is waiting for this transaction now
+            await give_time_to_go_wrong()
             assert keys(await store.asearch(NS)) == ["before"]
     await other
     assert set(keys(await store.asearch(NS))) == {"before", "mine", "other"}
@@ -636,7 +637,7 @@ async def test_a_sweeper_removes_rows_until_it_is_stopped(store: MemalchemyStore
     try:
         running = store.start_ttl_sweeper(0.001)
         assert store.start_ttl_sweeper(0.001) is running
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(A_WHILE):
             await swept.wait()
     finally:
         unsubscribe()
@@ -644,7 +645,7 @@ async def test_a_sweeper_removes_rows_until_it_is_stopped(store: MemalchemyStore
     assert await store.astop_ttl_sweeper()
     assert running.done()
     assert store.start_ttl_sweeper(1).cancel()
-    assert store.stop_ttl_sweeper(20)
+    assert store.stop_ttl_sweeper(A_WHILE)
 
 
 def test_a_sweeper_ends_with_its_store(tmp_path: Any) -> None:
@@ -653,5 +654,5 @@ def test_a_sweeper_ends_with_its_store(tmp_path: Any) -> None:
     del store
     gc.collect()
 
-    running.result(timeout=20)
+    running.result(timeout=A_WHILE)
     assert not [t for t in threading.enumerate() if t.name == "memalchemy-langgraph-ttl"]

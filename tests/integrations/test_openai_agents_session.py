@@ -20,6 +20,7 @@ import memalchemy
 from lifetimes import end_lifetimes_of_threads
 from memalchemy import Checkpointer, Corrupt, Database, NotSerialisable, ThreadLog, TooLarge
 from memalchemy.integrations.openai_agents import MemalchemySession
+from waiting import until
 
 KEY = "a high-entropy secret of a test, which is long enough"
 
@@ -430,9 +431,10 @@ async def test_a_session_expires_its_ttl_after_the_last_item(db: Database) -> No
 
 
 async def until_empty(session: Any) -> None:
-    async with asyncio.timeout(10):
-        while await session.get_items():  # noqa: ASYNC110 - the clock tells nobody
-            await asyncio.sleep(0.02)
+    async def is_empty() -> bool:
+        return not await session.get_items()
+
+    await until(is_empty)
 
 
 @pytest.mark.parametrize("streamed", [False, True])

@@ -16,6 +16,7 @@ from memalchemy.integrations.openai_agents import (
     MemalchemySession,
     MemalchemySessions,
 )
+from waiting import give_time_to_go_wrong
 
 
 @pytest.fixture
@@ -221,7 +222,7 @@ async def test_the_first_append_to_a_branch_waits_for_a_clear_of_the_session(
     clearing = asyncio.create_task(session.clear_session())
     await inside.wait()
     adding = asyncio.create_task(elsewhere.add_items([said("user", "first of all")]))
-    await asyncio.sleep(0.2)
+    await give_time_to_go_wrong()
     going_on.set()
     await asyncio.gather(clearing, adding)
 

@@ -217,7 +217,7 @@ async def summarised(db: Database) -> None:
     assert asked == [None, "summary 1"]
 
     async def slow(messages: list[Any], previous: str | None) -> str:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return "never"
 
     shown = await SummarizingManager(6, 2, summarize_fn=slow, timeout=0.01).async_apply(TALK)

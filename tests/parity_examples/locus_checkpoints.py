@@ -531,7 +531,7 @@ async def count(db: Database) -> None:
 async def backend_vacuum(db: Database) -> None:
     checkpointer = Checkpointer(db)
     await checkpointer.save({}, "t", ttl=0.001)
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)  # timed: longer than it lives
     assert await checkpointer.vacuum() == 1
 
 

@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 from memalchemy import Checkpointer, Database
 from memalchemy.schema import CheckpointRow, ThreadRow
 from memalchemy.transfer import copy
+from waiting import A_WHILE
 
 COPIER = """
 import asyncio, os, signal, sys
@@ -68,7 +69,7 @@ def kill_a_copy(source: str, target: str, stop: int) -> None:
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=2 * A_WHILE,
     )
     assert died.returncode == -signal.SIGKILL, died.stderr
 

@@ -43,7 +43,7 @@ async def save_for(
     """Save for some seconds, and *least* checkpoints at least."""
     end = time.monotonic() + seconds
     number = 0
-    while time.monotonic() < end or number < least:
+    while time.monotonic() < end or number < least:  # timed: it says how much is tried
         number += 1
         name = name_of(worker, number)
         await keep.save(state_of(name), thread, name, {"worker": worker, "number": number})
@@ -55,7 +55,7 @@ async def delete_for(keep: Checkpointer, *, seed: int, thread: str, seconds: flo
     end = time.monotonic() + seconds
     gone = 0
     for round_ in count(1):
-        if time.monotonic() > end and gone:
+        if time.monotonic() > end and gone:  # timed: it says how much is tried
             return
         # Bases of saves under way are among the newest.
         names = await keep.list_checkpoints(thread, limit=chance.choice((8, 60)))
@@ -75,7 +75,7 @@ async def prune_for(keep: Checkpointer, *, seconds: float, rules: dict[str, int]
     """Prune all threads, again and again, until there was something to go at least."""
     end = time.monotonic() + seconds
     gone = 0
-    while time.monotonic() < end or not gone:
+    while time.monotonic() < end or not gone:  # timed: it says how much is tried
         gone += (pruned := await keep.prune(**rules, all_namespaces=True))
         tell(pruned=pruned)
 

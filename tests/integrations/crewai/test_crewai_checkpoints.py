@@ -22,6 +22,7 @@ from pydantic import Field
 
 from memalchemy import Database
 from memalchemy.integrations.crewai import MemalchemyCheckpointProvider, install
+from waiting import A_WHILE
 
 PROVIDERS = ("ours", "CrewAI's")
 
@@ -222,7 +223,7 @@ def test_a_flow_is_restored_from_a_checkpoint_after_a_restart(
             ran.append("c")
             states.append(crewai_event_bus.runtime_state)
             at_c.set()
-            release.wait(timeout=20)
+            release.wait(timeout=A_WHILE)
             self.state.done.append("c")
             return "c"
 
@@ -230,12 +231,12 @@ def test_a_flow_is_restored_from_a_checkpoint_after_a_restart(
     runner = threading.Thread(target=Three(suppress_flow_events=False).kickoff)
     runner.start()
     try:
-        assert at_c.wait(timeout=20)
+        assert at_c.wait(timeout=A_WHILE)
         states[0]._provider = provider
         location = states[0].checkpoint("flows")
     finally:
         release.set()
-        runner.join(timeout=20)
+        runner.join(timeout=A_WHILE)
     provider.close()
     ran.clear()
 

@@ -193,7 +193,7 @@ def wrong_tests(cell: str) -> Iterator[str]:
 def wrong_defect(code: str, cell: str) -> Iterator[str]:
     for name in QUOTED.findall(cell):
         file, _, function = name.partition("::")
-        if not (file.startswith("tests/defects/") and function.startswith(f"test_{code.lower()}_")):
+        if not (file.startswith("tests/parity/") and function.startswith(f"test_{code.lower()}_")):
             yield f"{name} is not a test of {code}"
 
 
@@ -299,7 +299,7 @@ def test_every_test_of_a_defect_is_of_one_on_the_page() -> None:
     of_a_code = re.compile(r"test_([lbcd]\d+)_")
     tested = {
         match[1].upper()
-        for file in (ROOT / "tests" / "defects").glob("*.py")
+        for file in (ROOT / "tests" / "parity").glob("*.py")
         for name in functions(file)
         if (match := of_a_code.match(name))
     }

@@ -33,6 +33,7 @@ async def test_a_named_parent_makes_a_branch_for_this_save_alone(
     assert parents[branch] == a
     assert parents[after] == branch
     assert parents[c] == b
+    assert await checkpointer.list_checkpoints("thread") == [after, branch, c, b, a]
     assert await checkpointer.load("thread") == {"n": "after"}
 
 
@@ -131,8 +132,11 @@ async def test_saving_an_id_again_replaces_its_state_and_makes_it_the_newest(
     await checkpointer.save({"n": 1}, "thread", "one")
     await checkpointer.save({"n": 2}, "thread", "two")
     await checkpointer.save({"n": 3}, "thread", "three")
-    await checkpointer.save({"n": "new"}, "thread", "one", metadata={"again": True})
+    again = await checkpointer.save(
+        {"n": "new"}, "thread", "one", {"again": True}, ttl=60, expected_parent="three"
+    )
 
+    assert again == "one"
     assert await checkpointer.list_checkpoints("thread") == ["one", "three", "two"]
     assert await checkpointer.load("thread") == {"n": "new"}
     assert await checkpointer.load("thread", "two") == {"n": 2}

@@ -468,6 +468,7 @@ async def test_events_tell_sizes_and_times_and_no_content(checkpointer: Checkpoi
     assert names == [f"checkpoint.{n}" for n in ("save", "load", "search", "delete")]
     save, load, *_ = seen
     assert save.checkpoint_id == load.checkpoint_id == made
+    assert save.thread_id == load.thread_id == "thread"
     assert save.state_bytes == load.state_bytes > 900
     assert 0 < save.payload_bytes == load.payload_bytes < 200
     assert all(event.seconds > 0 and event.tenant == checkpointer.db.tenant for event in seen)

@@ -284,6 +284,7 @@ async def test_a_store_can_do_it_all(store: Store) -> None:
     assert can.list_namespaces
     assert can.batch_operations
     assert can.transactions
+    assert can == StoreCapabilities(True, True, None, True, True, True, True)
 
 
 async def test_closing_a_store_leaves_the_database_to_others(db: Database, store: Store) -> None:
@@ -298,6 +299,7 @@ def test_an_item_goes_through_a_dict_and_comes_back() -> None:
     item = StoreItem(NS, "k", {"a": [1]}, {"m": 1}, now, now + timedelta(1), 3, now + timedelta(2))
 
     assert StoreItem.from_dict(item.to_dict()) == item
+    assert item.to_dict()["namespace"] == list(NS)
     short = item.to_dict()
     for name in ("metadata", "version", "expires_at"):
         del short[name]

@@ -72,15 +72,6 @@ async def test_history_pages_through_any_number_of_checkpoints(checkpointer: Che
     assert [i async for i in checkpointer.history("no such thread")] == []
 
 
-async def test_history_before_a_checkpoint_that_is_not_there_is_not_found(
-    checkpointer: Checkpointer,
-) -> None:
-    await checkpointer.save({}, "thread")
-
-    with pytest.raises(NotFound):
-        [info async for info in checkpointer.history("thread", before="nobody")]
-
-
 async def test_info_says_what_is_known(checkpointer: Checkpointer) -> None:
     started = datetime.now(UTC)
     parent = await checkpointer.save({"n": 1}, "thread")

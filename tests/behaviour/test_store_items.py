@@ -174,15 +174,6 @@ async def test_values_of_every_type_load_back_equal_and_of_the_same_types(store:
         assert alike(item.value, VALUES[int(item.key)]), item.value
 
 
-async def test_the_order_of_keys_in_a_value_is_kept(store: Store) -> None:
-    value = {"z": 1, "a": 2, "m": {"y": 1, "b": 2}}
-    await store.put(NS, "k", value)
-
-    loaded = await store.get(NS, "k")
-    assert list(loaded) == ["z", "a", "m"]
-    assert list(loaded["m"]) == ["y", "b"]
-
-
 async def test_a_value_of_a_strange_type_is_refused_with_its_path(store: Store) -> None:
     await store.put(NS, "k", "old")
 

@@ -35,6 +35,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "browser": ("browser/*",),
     "citus": ("citus/*",),
     "ci": (
+        "benchmark_reports/*",
         "cli/test_cli_contract.py",
         "cli/test_cli_encryption.py",
         "cli/test_cli_output.py",
@@ -42,12 +43,12 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "cli/test_cli_read_only.py",
         "conformance/test_each_check_can_fail.py",
         "conformance/test_report.py",
-        "defects/*",
         "dialects/test_third_party_dialects.py",
         "fuzz/*",
         "http/*",
         "migrations/*",
         "oracle/*",
+        "parity/*",
         "test_*.py",
     ),
 }

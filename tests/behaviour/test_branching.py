@@ -66,6 +66,7 @@ async def test_a_fork_needs_a_source_and_an_empty_target(checkpointer: Checkpoin
         await checkpointer.fork("thread", new_thread_id="thread")
     with pytest.raises(Conflict):
         await checkpointer.fork("thread", new_thread_id="taken")
+    assert await checkpointer.fork("thread", new_thread_id="free") == "free"
     assert await checkpointer.load("taken") == {}
 
 

@@ -209,6 +209,7 @@ async def test_a_summary_of_changed_messages_is_written_again(db: Database, chan
         case "clear":
             assert await talk.clear() == 10
             assert await fresh.messages() == []
+            assert await fresh.count() == 0
             return
         case "amend":  # the newest message is none that was summarised
             await talk.amend_last("other")
@@ -404,6 +405,10 @@ async def test_a_summary_of_messages_stored_elsewhere_stands_first(db: Database)
     assert found[0].endswith("long ago")
     assert found[1:] == ["so?"]
     assert (await talk.snapshot())["summary"] == "long ago"
+    await talk.restore(chat("so?", "well"))
+    assert (await talk.snapshot())["summary"] == "long ago", "a list leaves the summary"
+    await talk.restore({"messages": chat("so?", "well"), "summary": None})
+    assert (await talk.snapshot())["summary"] is None
 
 
 async def test_a_summary_can_be_set_and_removed(db: Database) -> None:

@@ -134,12 +134,15 @@ def test_a_tenant_is_a_text_of_one_to_64_bytes(tenant: Any, error: type[Exceptio
         Database("sqlite://").for_tenant(tenant)
 
 
-def test_its_repr_names_the_database_and_the_tenant() -> None:
-    db = Database("postgresql://ada:hush@db.example.com/agents", tenant="acme")
+def test_its_repr_names_the_database_and_the_tenant(tmp_path: Path) -> None:
+    url = "postgresql://ada:hush@db.example.com/agents"
+    db = Database(url, tenant="acme", schema="memory")
 
+    assert (db.tenant, db.schema) == ("acme", "memory")
     assert "db.example.com/agents" in repr(db)
     assert "acme" in repr(db)
     assert "hush" not in repr(db)
+    assert f"{tmp_path}/agent.db" in repr(Database(f"sqlite:///{tmp_path}/agent.db"))
 
 
 # --- migrate= ------------------------------------------------------------------------------------

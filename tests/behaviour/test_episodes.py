@@ -19,12 +19,14 @@ from memalchemy import (
     EpisodeNotFoundError,
     EpisodeStore,
     EpisodicMemory,
+    MemalchemyError,
     RecallMode,
     TooLarge,
 )
 from memalchemy.memory.episodes import (
     MAX_ID,
     BaseEpisodeStore,
+    EpisodeFormatMode,
     MaxResultsExceededWarning,
 )
 
@@ -97,8 +99,9 @@ async def test_with_an_embedder_episodes_are_found_by_meaning(db: Database) -> N
 
 
 async def test_updating_or_deleting_a_missing_episode_is_an_error(store: EpisodeStore) -> None:
-    with pytest.raises(EpisodeNotFoundError, match="there is no episode"):
+    with pytest.raises(EpisodeNotFoundError, match="there is no episode") as caught:
         await store.update(episode("never written"))
+    assert isinstance(caught.value, MemalchemyError)
     with pytest.raises(EpisodeNotFoundError):
         await store.delete("never written")
     assert await store.count() == 0
@@ -221,11 +224,14 @@ async def test_episodic_memory_recalls_text_and_records_metadata(db: Database) -
         async def __call__(self, one: Episode) -> str:
             return f"think before you {one.task}"
 
-    memory = EpisodicMemory(EpisodeStore(db), {"reflection": Reflection(), "length": _length})
+    functions = {"reflection": Reflection(), "length": _length}
+    memory = EpisodicMemory(EpisodeStore(db), metadata_fns=functions)
     assert await memory.recall("jump") == ""
 
-    kept = await memory.record(episode("jump", metadata={"mood": "brave"}))
+    given = episode("jump", metadata={"mood": "brave"})
+    kept = await memory.record(given)
 
+    assert given.metadata == {"mood": "brave"}
     assert kept.metadata == {"mood": "brave", "reflection": "think before you jump", "length": "4"}
     assert "think before you jump" in await memory.recall("jump")
     assert (await memory.summary()).startswith("EpisodeStore: 1 episodes")
@@ -275,6 +281,7 @@ async def test_a_custom_store_that_returns_too_many_is_cut_with_a_warning(
     mode: RecallMode, asked: str
 ) -> None:
     store = Listed(max_results=2, recall_mode=mode)
+    assert isinstance(store, BaseEpisodeStore)
     for n in range(3):
         await store.write(episode(f"task {n}"))
 
@@ -321,3 +328,6 @@ def test_an_episode_reads_as_lines_too() -> None:
         "task: fly\nresult: two\n  lines\ncompleted_at: 2026-03-01 12:00:00\nmood: brave"
     )
     assert "mood" not in one.format("concat", exclude={"metadata"})
+    assert one.format(EpisodeFormatMode.CONCAT) == one.format("concat")
+    assert one.format(EpisodeFormatMode.XML) == one.format() == str(one)
+    assert "lines" not in one.format(exclude={"result"})

@@ -12,7 +12,7 @@ from shelf import undone
 
 from lifetimes import MOMENT, end_lifetimes
 from memalchemy import Conflict, Database, KeyValue, NotSerialisable, Store
-from memalchemy.collections import ABSENT
+from memalchemy.collections import ABSENT, KeyValueEntry
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def test_an_entry_says_who_wrote_it_and_when(db: Database) -> None:
 
     entry = await kv.read_entry("k")
 
-    assert entry is not None
+    assert isinstance(entry, KeyValueEntry)
     assert (entry.key, entry.value, entry.agent_id, entry.version) == ("k", 1, "planner", 1)
     assert before - timedelta(seconds=5) <= entry.written_at <= datetime.now(UTC)
     other = await kv.read_entry("other")

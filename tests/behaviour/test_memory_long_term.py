@@ -739,6 +739,13 @@ def test_a_memory_is_checked() -> None:
         Memory("user", "k", math.pi)  # type: ignore[arg-type]
     given = {"type": "user", "key": "k", "content": "c"}
     assert Memory.from_store_value(given).to_store_value() == given | {"metadata": {}}
+    one = Memory(MemoryType.USER, "k", "c", {"n": 1})
+    assert one.to_store_value() == given | {"metadata": {"n": 1}}
+    assert Memory.from_store_value(one.to_store_value()) == one
+    assert one.updated_at is None
+    assert {str(one) for one in MemoryType} == {"user", "feedback", "project", "reference"}
+    with pytest.raises(ValueError, match="nothing"):
+        MemoryType("nothing")
 
 
 @pytest.mark.asyncio_only("it works on no database")

@@ -74,6 +74,7 @@ async def test_a_deleted_checkpoint_is_gone_and_the_others_load(checkpointer: Ch
         assert await checkpointer.delete("thread", gone) is True
         ids.remove(gone)
         assert await checkpointer.load("thread", gone) is None
+        assert await checkpointer.exists("thread", gone) is False
         assert await checkpointer.list_checkpoints("thread", 100) == ids[::-1]
         await assert_all_load(checkpointer, ids)
 
@@ -140,7 +141,7 @@ async def test_a_late_save_that_builds_on_a_deleted_thread_is_refused(
     await checkpointer.delete("thread")
 
     for arguments in ({"parent_id": last}, {"expected_parent": last}):
-        with pytest.raises(ThreadDeleted):
+        with pytest.raises(ThreadDeleted, match="start the thread anew"):
             await checkpointer.save({}, "thread", **arguments)
     assert not await checkpointer.exists("thread")
 
@@ -346,7 +347,10 @@ async def test_vacuum_removes_idle_and_expired_threads_and_counts_checkpoints(
     await grow(checkpointer, 3, "idle")
     await checkpointer.save({}, "expired", ttl=MOMENT)
 
-    assert await checkpointer.vacuum(1) == 1
+    assert await checkpointer.vacuum() == 1
+    assert await checkpointer.vacuum(1) == 0
+    assert await checkpointer.list_threads() == ["idle"]
+    assert await checkpointer.vacuum(older_than_days=0, dry_run=True) == 3
     assert await checkpointer.list_threads() == ["idle"]
     assert await checkpointer.vacuum(0) == 3
     assert await rows(db, *ROWS) == [0] * 5

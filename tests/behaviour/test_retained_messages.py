@@ -235,6 +235,8 @@ def test_an_age_and_a_number_are_checked() -> None:
         memalchemy.RetainedCheckpointer(db, keep_messages=0)
     with pytest.raises(ValueError, match="max_age must be longer than zero"):
         memalchemy.RetainedCheckpointer(db, -1)
+    with pytest.raises(ValueError, match="max_age must be longer than zero"):
+        memalchemy.RetainedCheckpointer(db, max_age=timedelta(0))
 
 
 async def test_search_hits_include_the_state(db: Database, clock: Clock) -> None:

@@ -68,15 +68,6 @@ async def test_what_it_deletes_is_gone_and_may_have_been_so(store: Store) -> Non
         assert not await store.exists(SPACE, "n")
 
 
-async def test_what_the_function_raises_comes_out_and_changes_nothing(store: Store) -> None:
-    await store.put(SPACE, "n", 0)
-
-    with pytest.raises(ZeroDivisionError):
-        await store.change(SPACE, "n", lambda item: 1 // item.value)
-
-    assert await store.get(SPACE, "n") == 0
-
-
 async def test_the_function_may_be_a_coroutine(store: Store) -> None:
     async def slowly(item: StoreItem | None) -> int:
         await asyncio.sleep(0)

@@ -91,7 +91,7 @@ async def test_a_scope_lies_below(store: Store, here: NamespacedStore) -> None:
 
 async def test_views_share_one_store(store: Store, here: NamespacedStore) -> None:
     await here.store.put(NS, "k", 1)
-    await StoreContext(store, "ada").store.put(NS, "l", 2)
+    await StoreContext(store=store, user_id="ada").store.put(NS, "l", 2)
 
     assert await here.list_keys() == ["k", "l"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from shelf import Embedder, found_by, keys_of, undone
 
-from memalchemy import Conflict, Database, Store
+from memalchemy import Conflict, Database, SemanticSearchResult, Store
 from memalchemy.events import subscribe
 
 NS = ("vectors",)
@@ -42,6 +42,8 @@ async def test_the_nearest_come_first_with_scores_from_one_down(store: Store) ->
 
     results = await store.search_by_embedding(NS, NEAR)
     assert found_by(results) == ["same", "close", "square", "opposite"]
+    assert isinstance(results[0], SemanticSearchResult)
+    assert results[0].distance == pytest.approx(0.0, abs=1e-6)
     scores = [result.score for result in results]
     assert scores[0] == pytest.approx(1.0, abs=1e-6)
     assert scores == sorted(scores, reverse=True)

@@ -33,7 +33,7 @@ async def test_outside_of_a_scope_there_is_no_tenant(db: Database) -> None:
     with pytest.raises(LookupError, match="tenant_scope"):
         db.for_scope()
     with tenant_scope("acme"):
-        pass
+        assert db.for_scope().tenant == db.for_tenant("acme").tenant == "acme"
     with pytest.raises(LookupError, match="tenant_scope"):
         db.for_scope()
 

@@ -76,30 +76,6 @@ async def test_a_log_that_is_not_there_is_empty_and_at_version_zero(log: ThreadL
     assert await log.delete("none") is False
 
 
-async def test_the_tail_is_the_newest_and_goes_on_backwards(log: ThreadLog) -> None:
-    await log.append("t", list(range(10)))
-
-    newest = await log.tail("t", 3)
-    earlier = await log.tail("t", 3, before=newest[0].position)
-
-    assert values(newest) == [7, 8, 9]
-    assert values(earlier) == [4, 5, 6]
-    assert await log.tail("t", 0) == []
-
-
-async def test_a_range_is_bounded_by_positions_times_and_a_limit(log: ThreadLog) -> None:
-    times = [NOON + timedelta(minutes=n) for n in range(6)]
-    await log.append("t", list(range(6)), occurred_at=times)
-
-    assert values(await log.range("t", after=2)) == [2, 3, 4, 5]
-    assert values(await log.range("t", after=2, before=5)) == [2, 3]
-    assert values(await log.range("t", since=times[2], until=times[4])) == [2, 3]
-    assert values(await log.range("t", after=3, since=times[1], limit=2)) == [3, 4]
-    found = (await log.range("t", limit=1))[0]
-    assert found.occurred_at == NOON
-    assert found.stored_at > NOON
-
-
 async def test_an_entry_whose_key_is_there_is_not_appended_again(log: ThreadLog) -> None:
     first = await log.append("t", ["a", "b"], keys=["ka", "kb"])
 
@@ -247,23 +223,6 @@ async def test_appends_at_once_lose_nothing_and_stay_together(log: ThreadLog) ->
     for batch, taken in zip(batches, positions, strict=True):
         assert [found[position] for position in taken] == batch
         assert taken == list(range(taken[0], taken[0] + 3))
-
-
-async def test_one_key_appended_at_once_is_there_once(log: ThreadLog) -> None:
-    positions = await asyncio.gather(*(log.append("t", n, keys="k") for n in range(15)))
-
-    assert len({position for [position] in positions}) == 1
-    assert await log.count("t") == 1
-
-
-async def test_of_many_that_expect_an_empty_log_one_wins(log: ThreadLog) -> None:
-    done = await asyncio.gather(
-        *(log.append("t", n, expected_version=0) for n in range(10)), return_exceptions=True
-    )
-
-    assert sum(isinstance(one, list) for one in done) == 1
-    assert sum(isinstance(one, Conflict) for one in done) == 9
-    assert await log.count("t") == 1
 
 
 async def test_a_suffix_is_replaced_whole(log: ThreadLog) -> None:
@@ -464,18 +423,6 @@ async def test_search_finds_nothing_that_is_gone(log: ThreadLog) -> None:
     await log.delete("u")
 
     assert [(hit.thread_id, hit.position) for hit in await log.search("alpha")] == [("t", 1)]
-
-
-async def test_threads_are_listed_by_their_last_write(log: ThreadLog) -> None:
-    for thread in ("a-1", "a-2", "b-1"):
-        await log.append(thread, "x")
-    await log.append("a-1", "y")
-    await log.append("empty", "x")
-    await log.pop("empty")
-
-    assert await log.list_threads() == ["a-1", "b-1", "a-2"]
-    assert await log.list_threads(pattern="a-*") == ["a-1", "a-2"]
-    assert await log.list_threads(1) == ["a-1"]
 
 
 async def test_tenants_and_namespaces_are_apart(db: Database, log: ThreadLog) -> None:

@@ -122,7 +122,7 @@ async def test_a_document_may_bring_its_own_vector(documents: VectorStore) -> No
 
 async def test_a_store_with_an_embedder_of_its_own_serves(db: Database) -> None:
     embedder = Embedder()
-    store = memalchemy.Store(db, embedder=embedder)
+    store = memalchemy.Store(db, embedder=embedder, metric="dot")
     documents = memalchemy.VectorStore(store)
     await documents.upsert("oolong", id="a", embedding=vector_of("tea"))
 
@@ -221,7 +221,8 @@ async def test_a_picture_is_found_by_the_text_that_stands_for_it(
     assert await documents.get("q") == MemoryResult("q", "a blue kettle", 1.0, {}, "caption")
     assert await documents.get("r") == MemoryResult("r", "nothing", 1.0, {}, "text", None)
     (found, *_) = await documents.search("red kettle")
-    assert (found.id, found.raw_content) == ("p", picture)
+    assert found == MemoryResult("p", "a red kettle", 1.0, {"n": 1}, "image/png", picture)
+    assert not hasattr(found, "embedding")
     assert asked[:3] == (["a red kettle", "a blue kettle", "nothing"] if embedded else [])
     with pytest.raises(TypeError, match="raw_content is bytes"):
         await documents.upsert("x", raw_content="x")  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ import broken_adapters
 import broken_classes
 import pytest
 
-from memalchemy import Checkpointer, Store, ThreadLog
 from memalchemy.conformance import (
     ADAPTER_CHECKS,
     CHECKPOINTER_CHECKS,
@@ -52,18 +51,6 @@ async def test_a_broken_adapter_is_found(check: Check) -> None:
     report = await check_adapter(name, checks=[check])
 
     assert [one.check for one in report.failed] == [check.name]
-
-
-@pytest.mark.parametrize(
-    ("run", "cls"),
-    [(check_checkpointer, Checkpointer), (check_store, Store), (check_log, ThreadLog)],
-)
-async def test_what_keeps_every_promise_passes(run: Callable[..., Any], cls: type) -> None:
-    report = await run(cls)
-
-    report.raise_for_failures()
-    assert report.ok
-    assert not report.skipped
 
 
 def test_there_is_a_broken_one_for_each_check_and_no_other() -> None:

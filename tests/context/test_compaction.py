@@ -11,7 +11,7 @@ from conversations import assistant, chat, check, conversations, places, result,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memalchemy.context import ContextCompactor, estimate_tokens
+from memalchemy.context import CompactionOutcome, ContextCompactor, estimate_tokens
 from memalchemy.context._message_groups import pair_calls_with_results
 from memalchemy.events import Event, subscribe
 from memalchemy.messages import is_system, text_of
@@ -233,6 +233,7 @@ async def test_the_outcome_names_the_stage_and_the_tokens() -> None:
     long = [user("x" * 8_000)]
     cut = await ContextCompactor(1_000).compact(long)
 
+    assert all(isinstance(one, CompactionOutcome) for one in [*stages, cut])
     assert [one.stage for one in stages] == ["none", "cleared", "summarised"]
     assert cut.stage == "cut"
     assert cut.tokens_before == tokens(long)

@@ -9,7 +9,12 @@ import pytest
 from conversations import MAKES, assistant, chat, conversations, result, user
 from hypothesis import given
 
-from memalchemy.context import repair_tool_history, validate_tool_history
+from memalchemy.context import (
+    ToolHistoryIssue,
+    ToolHistoryReport,
+    repair_tool_history,
+    validate_tool_history,
+)
 from memalchemy.messages import calls_of, results_of, text_of
 from memalchemy.state import Message
 
@@ -43,7 +48,9 @@ def test_repairable_issues_are_repaired(messages: list[Any], code: str, index: i
     assert codes(messages) == [(code, index)]
     report = validate_tool_history(messages)
     assert report.repairable
-    assert report.first_issue is not None
+    assert isinstance(report, ToolHistoryReport)
+    assert not report.ok
+    assert isinstance(report.first_issue, ToolHistoryIssue)
     assert report.first_issue.tool_call_id == "a"
 
     assert validate_tool_history(repair_tool_history(messages)).ok

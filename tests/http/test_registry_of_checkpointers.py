@@ -57,8 +57,8 @@ async def test_file_is_a_sqlite_file_in_a_directory_that_is_made(tmp_path: Path)
     await works(get_checkpointer(f"file:{tmp_path}/deep/er"))
     again = get_checkpointer("file", base_dir=str(tmp_path / "deep/er"))
 
+    assert [file.name for file in (tmp_path / "deep/er").iterdir()] == ["memalchemy.db"]
     assert await again.load("thread") == {"n": 1}
-    assert (tmp_path / "deep/er/memalchemy.db").exists()
     await again.close()
 
 
@@ -139,6 +139,7 @@ def test_options_reach_the_database_and_the_checkpointer(tmp_path: Path) -> None
     ("name", "options"),
     [
         ("memory", {"max_checkpoints": 3}),
+        ("memory", {"pretty": True}),
         ("sqlite:a.db", {"pool_size": 3}),
         ("sqlite:a.db", {"host": "h"}),
         ("postgresql:agents", {"dsn": "x"}),

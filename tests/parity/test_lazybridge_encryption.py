@@ -1,19 +1,27 @@
-"""What lazybridge's EncryptedStoreAdapter does, done here; and what it cannot do, which is B6.
-
-Named after the rows of section 1.B and the defects of section 2 in the inventory of its systems.
-"""
+"""LazyBridge's `EncryptedStoreAdapter`, and the conversations that it cannot encrypt."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
 from sqlalchemy import text
 
-from memalchemy import Checkpointer, Conflict, Database, KeyMissing, NotEncrypted, Store
+from memalchemy import (
+    Checkpointer,
+    Conflict,
+    Conversation,
+    Database,
+    KeyMissing,
+    KeyValue,
+    NotEncrypted,
+    Store,
+)
 from memalchemy.codec.encryption import Keyring
+from parity.messages import user
 
 SPACE = ("plan",)
 KEY, OTHER = Fernet.generate_key(), Fernet.generate_key()
@@ -140,3 +148,26 @@ async def test_b7_an_encrypted_none_is_told_from_nothing(db: Database) -> None:
     assert await store.exists(SPACE, "none")
     with pytest.raises(Conflict):
         await store.put(SPACE, "none", 1, expected_version=None)
+
+
+async def test_a_key_hides_values_and_messages_and_leaves_keys_and_agents_readable(
+    tmp_path: Path,
+) -> None:
+    url, plain = f"sqlite:///{tmp_path}/sealed.db", f"sqlite:///{tmp_path}/plain.db"
+    async with Database(url, keys=KEY.decode()) as db:
+        kv = KeyValue(db, agent_id="scribe")
+        await kv.write("the key", {"a": "zebrafish"})
+        assert await kv.compare_and_swap("the key", {"a": "zebrafish"}, {"a": "okapi"}) is True
+        await Conversation(db, "t").add(user("giraffe"))
+
+    content = (tmp_path / "sealed.db").read_bytes()
+    assert b"the key" in content
+    assert b"scribe" in content
+    assert not any(word in content for word in (b"zebrafish", b"okapi", b"giraffe"))
+    async with Database(url, keys=[KEY, OTHER]) as db:
+        assert await KeyValue(db).read("the key") == {"a": "okapi"}
+    async with Database(plain) as db:
+        await KeyValue(db).write("offending", 1)
+    async with Database(plain, keys=OTHER) as db:
+        with pytest.raises(NotEncrypted, match="offending"):
+            await KeyValue(db).read_all()

@@ -1,4 +1,4 @@
-"""Defects of lauren-ai's conversation stores that `ConversationStore` does not have."""
+"""lauren-ai's short-term memory and conversation stores."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import memalchemy
 from memalchemy import Conversation, ConversationStore, Database, NotSerialisable
+from memalchemy.context import TokenBudgetManager, estimate_tokens, trim_to_fit
 from memalchemy.errors import DatabaseUnreachable
 from memalchemy.events import Event, subscribe
 from memalchemy.state import Message
+from parity.messages import TALK, user
 
 HISTORY = [Message.user(f"word {n} " * 40) for n in range(30)]
 
@@ -55,9 +59,12 @@ async def test_c9_saving_again_writes_what_is_new(db: Database) -> None:
 
 async def test_c9_a_message_is_there_before_the_run_has_ended(db: Database) -> None:
     talk = memalchemy.Conversation(db, "c")
+    store = memalchemy.ConversationStore(db)
     await talk.add(Message.user("asked"))
 
-    assert await memalchemy.ConversationStore(db).load("c") == [Message.user("asked")]
+    assert await store.load("c") == [Message.user("asked")]
+    await talk.add(Message.assistant("answered"))
+    assert [message.text for message in await talk.messages()] == ["asked", "answered"]
 
 
 async def test_c14_a_conversation_that_cannot_be_read_is_an_error_and_not_empty(
@@ -73,3 +80,25 @@ async def test_c14_a_conversation_that_cannot_be_read_is_an_error_and_not_empty(
         with pytest.raises(DatabaseUnreachable):
             await ConversationStore(db).save("c", HISTORY)
         await db.close()
+
+
+@given(st.integers(1, 60), st.integers(1, 5))
+def test_c12_a_budget_holds_however_small_it_is(budget: int, turns: int) -> None:
+    talk = [Message.user("x" * 100 * turn) for turn in range(1, turns + 1)]
+
+    window = TokenBudgetManager(budget).apply(talk)
+
+    assert sum(map(estimate_tokens, window)) <= budget
+    assert window, "the newest is shortened, not lost"
+
+
+async def test_the_model_sees_what_fits_and_the_log_stays_whole(db: Database) -> None:
+    talk = Conversation(db, "t", manager=TokenBudgetManager(max_tokens=30))
+    await talk.add(TALK)
+    shown = await talk.messages()
+
+    assert 0 < sum(map(estimate_tokens, shown)) <= 30
+    assert await talk.count() == 40
+    for most in (5, 40, 100):
+        assert sum(map(estimate_tokens, trim_to_fit([user("x" * 400)], most))) <= most
+    assert estimate_tokens(user("x" * 400)) >= 100

@@ -1,4 +1,4 @@
-"""Defects of the seed's file, HTTP and registry parts, by their codes: none is memalchemy's."""
+"""locus' files, HTTP and registry of checkpointers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,9 +20,12 @@ from memalchemy import (
     Database,
     DatabaseUnreachable,
     HTTPCheckpointer,
+    Store,
     get_checkpointer,
 )
 from memalchemy.checkpoints.export import file_name
+from memalchemy.http import app
+from memalchemy.http.blocking import HTTPCheckpointer as Blocking
 from servers import free_port
 
 AWKWARD = [
@@ -135,3 +139,29 @@ def test_l14_the_hint_of_oracle_is_not_passed_over() -> None:
     assert "service_name=agents" in repr(get_checkpointer("oracle:db.example/agents"))
     with pytest.raises(TypeError, match="databse"):
         get_checkpointer("oracle:db.example/agents", databse="typo")
+
+
+async def test_what_is_saved_over_http_is_in_the_database_and_either_way_round(
+    db: Database,
+) -> None:
+    await Checkpointer(db).save({"n": 1}, "a/b", "c", {"k": "v"})
+    with running(db) as url:
+        async with HTTPCheckpointer(url, {}, None, 10.0) as client:
+            assert await client.load("a/b") == {"n": 1}
+            await client.save({"n": 2}, "a/b")
+            (found,) = await client.query_by_metadata("k", "v", data=True)
+            assert found["data"] == {"n": 1}
+            assert await client.list_threads(1, offset=1) == []
+            assert await Checkpointer(db).load("a/b") == {"n": 2}
+        with Blocking(url) as waiting:
+            assert waiting.list_threads() == ["a/b"]
+
+
+async def test_the_server_is_an_application_that_a_host_can_mount(db: Database) -> None:
+    await Checkpointer(db).save({"n": 1}, "a/b")
+    await Store(db).put(("users", "ada"), "k", {"n": 1})
+    transport = httpx.ASGITransport(app=app(db))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as mounted:
+        assert (await mounted.get("/v1/threads")).json() == {"threads": ["a/b"]}
+        found = await mounted.get("/v1/store/users%2Fada/items/k")
+    assert found.json()["value"] == {"n": 1}

@@ -1,14 +1,16 @@
-"""Defects of lazybridge's Store that `KeyValue` does not have, by their numbers."""
+"""LazyBridge's `Store`, which is `KeyValue` here."""
 
 from __future__ import annotations
 
 import asyncio
 from contextvars import Context
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
+import memalchemy.sync
 from memalchemy import Database, KeyValue, NotSerialisable, events
 from memalchemy.collections import ABSENT
 
@@ -109,3 +111,25 @@ async def test_b11_an_unknown_object_is_refused_and_not_kept_as_its_repr(db: Dat
 
     assert refused.value.path == "/deep/0"
     assert await kv.read("k") == {"deep": [{"inner": 1}]}
+
+
+async def test_a_closed_store_opens_again_when_it_is_used_also_without_await(
+    tmp_path: Path,
+) -> None:
+    db = Database(f"sqlite:///{tmp_path}/closed.db")
+    kv = KeyValue(db)
+    await kv.write("k", {"pair": (1, 2)})
+    await kv.close()
+    await db.close()
+
+    assert await kv.read("k") == {"pair": (1, 2)}
+    await db.close()
+
+    def read_and_search() -> tuple[object, list[str]]:
+        with memalchemy.sync.Database(f"sqlite:///{tmp_path}/closed.db") as same:
+            store = memalchemy.sync.Store(same)
+            store.put(("users", "ada"), "k", "tea")
+            found = [hit.key for hit in store.search(("users", "ada"), "tea", 5)]
+            return memalchemy.sync.KeyValue(same).read("k"), found
+
+    assert await asyncio.to_thread(read_and_search) == ({"pair": (1, 2)}, ["k"])

@@ -1,40 +1,31 @@
-"""The benchmarks' rules, and that the pages show what the committed run found, losses included."""
+"""The benchmarks' reports: pages and pictures show what committed runs found, losses included."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks import report
+from benchmarks import curves_report, report
 from benchmarks.__main__ import ALONE, GROUPS, INTEGRATIONS
+from benchmarks.curves_report import Curve, Curves
 from benchmarks.measure import (
     CpuTime,
     Finding,
     Rule,
-    Run,
-    Seconds,
-    Stopwatch,
     Target,
-    at_least,
     at_most,
-    cpu_ratio,
-    cpu_speed,
-    ratio,
-    take_turns,
     under,
 )
 from benchmarks.picture import draw, draw_pairs, measure
 from benchmarks.report import Results, with_section
-from benchmarks.workload import FEWEST, FULL, BadThreads, prose, read_messages, read_threads
+from benchmarks.workload import FULL
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SMALL = ROOT / "tests" / "data" / "threads.jsonl"
 
 
@@ -47,18 +38,23 @@ def results(*findings: Finding) -> Results:
     return Results(about, findings)
 
 
+RENDER = "python -m benchmarks --render writes it"
 RUNS = {"results": (GROUPS, report.TITLES), "integrations": (INTEGRATIONS, report.FRAMEWORKS)}
 
 
-@pytest.mark.parametrize(
-    ("name", "page"), [(name, page) for name, pages in report.PAGES.items() for page in pages]
-)
-def test_a_page_shows_the_committed_run(name: str, page: str) -> None:
-    text = (ROOT / page).read_text()
-
-    assert report.rendered(page, text, report.committed(name)) == text, (
-        "python -m benchmarks --render writes it"
-    )
+def test_the_pages_and_pictures_show_the_committed_runs() -> None:
+    for name, pages in report.PAGES.items():
+        committed = report.committed(name)
+        for page in pages:
+            text = (ROOT / page).read_text()
+            assert report.rendered(page, text, committed) == text, f"{page}: {RENDER}"
+        assert (report.COMMITTED / f"{name}.svg").read_text() == draw(committed.grouped())
+    overview = report.overview(report.committed("results"))
+    assert (report.COMMITTED / report.OVERVIEW).read_text() == overview
+    curves, page = curves_report.committed(), curves_report.PAGE.read_text()
+    shown = with_section(page, curves_report.section(curves), curves_report.MARKS)
+    assert shown == page, RENDER
+    assert curves_report.SVG.read_text() == curves_report.draw(curves)
 
 
 def test_the_page_says_where_the_win_is_small_and_where_short_threads_lose() -> None:
@@ -72,14 +68,7 @@ def test_the_page_says_where_the_win_is_small_and_where_short_threads_lose() -> 
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_the_picture_is_that_of_the_committed_run(name: str) -> None:
-    drawn = draw(report.committed(name).grouped())
-
-    assert (report.COMMITTED / f"{name}.svg").read_text() == drawn
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_the_committed_run_is_a_whole_one(name: str) -> None:
+def test_a_committed_run_is_a_whole_one(name: str) -> None:
     groups, titles = RUNS[name]
     committed = report.committed(name)
     newer = titles.keys() - {one.group for one in committed.findings}
@@ -120,12 +109,6 @@ def test_ours_is_promised_to_be_no_slower_than_any_other_sql_from_200_messages_o
     assert len(free) == 3
 
 
-def test_the_picture_of_readme_is_that_of_the_committed_run() -> None:
-    stored = report.committed("results")
-
-    assert (report.COMMITTED / report.OVERVIEW).read_text() == report.overview(stored)
-
-
 def test_readme_shows_wins_and_losses_and_how_many_targets_are_met() -> None:
     stored = report.committed("results")
     section = report.readme_section(stored)
@@ -150,19 +133,17 @@ def test_a_page_of_the_documentation_shows_every_target_that_is_missed() -> None
     assert section.count("**missed**") == 1
 
 
-@pytest.mark.parametrize(
-    ("better", "value", "words"),
-    [
+def test_a_loss_is_said_as_plainly_as_a_win() -> None:
+    said: list[tuple[Rule, float, str]] = [
         ("at least", 200.4, "200 times smaller"),
         ("at least", 0.5, "**2 times larger**"),
         ("at most", 0.2, "5 times faster"),
         ("at most", 1.8, "**1.8 times slower**"),
-    ],
-)
-def test_a_loss_is_said_as_plainly_as_a_win(better: Rule, value: float, words: str) -> None:
-    one = Finding("save", "a", value, "x", None, "1 ms", "2 ms", "", better=better)
+    ]
+    for better, value, words in said:
+        one = Finding("save", "a", value, "x", None, "1 ms", "2 ms", "", better=better)
 
-    assert report.compared(one) == words
+        assert report.compared(one) == words
 
 
 def test_bars_from_zero_are_as_long_as_what_they_stand_for() -> None:
@@ -179,15 +160,6 @@ def test_bars_from_zero_are_as_long_as_what_they_stand_for() -> None:
         measure("nothing")
 
 
-def test_a_time_may_miss_by_a_tenth_and_bytes_by_nothing() -> None:
-    assert at_most(2.0).met_by(2.19)
-    assert not at_most(2.0).met_by(2.21)
-    assert at_least(2.0).met_by(1.81)
-    assert not at_least(2.0).met_by(1.79)
-    assert not at_most(2.0, timed=False).met_by(2.01)
-    assert not at_least(2.0, timed=False).met_by(1.99)
-
-
 def test_one_missed_target_is_exit_code_one() -> None:
     met, missed = finding(1.0, at_most(1.0)), finding(2.0, at_most(1.0))
 
@@ -196,46 +168,19 @@ def test_one_missed_target_is_exit_code_one() -> None:
     assert results(met, missed).missed == [missed]
 
 
-def test_a_score_is_a_share_of_the_promise_under_both_rules() -> None:
-    assert finding(3.0, at_most(2.0)).score == 1.5
-    assert finding(3.0, at_least(6.0)).score == 2.0
-
-
-async def test_subjects_take_turns_in_an_order_that_rotates() -> None:
-    order: list[str] = []
-
-    def run(name: str) -> Run:
-        async def once() -> float:
-            order.append(name)
-            return float(len(order))
-
-        return once
-
-    found = await take_turns({name: run(name) for name in "abc"}, rounds=3)
-
-    assert "".join(order) == "abcbcacab"
-    assert found["a"] == [1.0, 6.0, 8.0]
-
-
-def test_a_ratio_is_the_median_of_the_rounds() -> None:
-    # The third round was disturbed on both sides.
-    assert ratio([1.0, 2.0, 90.0], [2.0, 4.0, 30.0]) == 0.5
-
-
-def test_a_target_for_long_threads_is_left_out_of_a_short_run_which_says_so() -> None:
+def test_a_run_says_how_many_targets_were_left_out() -> None:
     target, note = under(FULL, 36, at_most(1.0))
     run = results(finding(5.0, target, note=note))
 
-    assert target is None
-    assert "36" in note
-    assert "1,222" in note
     assert run.exit_code == 0
     assert "1 left out" in report.summary(run)
-    assert under(FULL, FULL, at_most(1.0)) == (at_most(1.0), "")
 
 
 def test_a_run_comes_back_from_its_json() -> None:
-    run = results(finding(1.0, at_most(1.0)), finding(2.0, None, note="why"))
+    whole = Finding(
+        "save", "a", 1.5, "x", None, "1 ms", "2 ms", "", CpuTime(1.0, 2.0, 0.5), "at most", "floor"
+    )
+    run = results(finding(1.0, at_most(1.0)), finding(2.0, None, note="why"), whole)
 
     assert Results.from_json(run.as_json()) == run
     assert json.loads(run.as_json())["findings"][0]["is_met"] is True
@@ -264,40 +209,6 @@ def test_a_floor_stands_in_the_place_of_the_target_and_a_miss_stays_a_miss() -> 
     assert "| floor 1.4x by hand | **missed** |" in row
     assert "at most 1" not in row
     assert run.exit_code == 1
-
-
-async def test_a_turn_knows_its_cpu_time_as_well_as_the_wall_s() -> None:
-    async def waiting() -> float:
-        watch = Stopwatch()
-        await asyncio.sleep(0.02)  # timed: it uses no processor meanwhile
-        return watch.read()
-
-    async def working() -> float:
-        watch = Stopwatch()
-        began = time.process_time()
-        while time.process_time() - began < 0.02:  # timed: it uses so much
-            pass
-        return watch.read()
-
-    found = await take_turns({"waiting": waiting, "working": working}, rounds=3)
-    cpu = cpu_ratio(found["working"], found["waiting"])
-
-    assert cpu is not None
-    assert cpu.ratio > 2
-    assert cpu.ours >= 0.02
-
-
-def test_cpu_time_is_left_out_where_a_turn_has_none() -> None:
-    assert cpu_ratio([1.0, 2.0], [Seconds(1.0, 0.5), Seconds(2.0, 0.5)]) is None
-    assert cpu_speed([Seconds(1.0, 1.0)], [Seconds(1.0, 3.0)]) == CpuTime(1.0, 3.0, 3.0)
-
-
-def test_a_finding_with_cpu_time_and_a_floor_comes_back_from_its_json() -> None:
-    one = Finding(
-        "save", "a", 1.5, "x", None, "1 ms", "2 ms", "", CpuTime(1.0, 2.0, 0.5), "at most", "floor"
-    )
-
-    assert Results.from_json(results(one).as_json()).findings == (one,)
 
 
 def test_groups_that_were_measured_later_are_part_of_the_run_and_the_page_says_when() -> None:
@@ -332,51 +243,8 @@ def test_a_page_without_the_marks_is_refused() -> None:
         with_section("# A page", "| table |")
 
 
-def test_the_small_file_of_the_repository_will_do() -> None:
-    messages = read_messages(SMALL)
-
-    assert FEWEST <= len(messages) < FULL
-    assert len(prose(messages, 20_000, 3)) == 20_000
-
-
-def test_threads_of_a_file_are_joined_only_where_that_is_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "threads.jsonl"
-    path.write_text('{"messages": [{"a": 1}, {"a": 2}]}\n{"messages": []}\n' * 50)
-
-    threads = read_threads(path)
-
-    assert threads == [[{"a": 1}, {"a": 2}]] * 50, "more than are joined"
-    assert read_messages(path) == [{"a": 1}, {"a": 2}] * 20
-    with pytest.raises(BadThreads, match="line 1 is not a thread"):
-        read_threads(ROOT / "README.md")
-    path.write_text('{"messages": []}\n')
-    with pytest.raises(BadThreads, match="holds no messages"):
-        read_threads(path)
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        ('{"messages": [{"role": "user", "content": "Hi"}]}\n', f"at least {FEWEST}"),
-        ("Hello!\n", "line 1 is not a thread"),
-        ('{"thread_id": "a"}\n', "one JSON object per line"),
-        ('{"messages": ["Hi"]}\n', "no list of objects"),
-        ("", "holds 0 messages"),
-    ],
-)
-def test_a_file_that_will_not_do_is_refused_with_what_it_should_be(
-    tmp_path: Path, content: str, complaint: str
-) -> None:
-    path = tmp_path / "threads.jsonl"
-    path.write_text(content)
-
-    with pytest.raises(BadThreads, match=complaint):
-        read_messages(path)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
+def test_arguments_that_will_not_do_are_exit_code_two_and_one_sentence() -> None:
+    table: list[tuple[list[str], str]] = [
         ([], 'one JSON object per line with "messages"'),
         (["--threads", "nowhere.jsonl"], "nowhere.jsonl: No such file"),
         (["--threads", str(SMALL), "--only", "speed"], "--only knows growth"),
@@ -386,25 +254,50 @@ def test_a_file_that_will_not_do_is_refused_with_what_it_should_be(
         (["--threads", str(SMALL), "--add"], "--add needs --only"),
         (["--threads", str(SMALL), "--add", "--only", "tenant_wall"], "no part of that stored run"),
         (["--threads", str(SMALL), "--add", "--only", "growth"], "the stored run is of"),
-    ],
-)
-def test_arguments_that_will_not_do_are_exit_code_two_and_one_sentence(
-    arguments: list[str], complaint: str
-) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT, capture_output=True, text=True
+    ]
+    for arguments, complaint in table:
+        ran = subprocess.run(
+            [sys.executable, "-m", "benchmarks", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+
+        assert ran.returncode == 2, arguments
+        assert complaint in ran.stderr.replace("\n", " ")
+        assert "Traceback" not in ran.stderr, arguments
+
+
+# --- Curves --------------------------------------------------------------------------------------
+
+
+def curve(*values: float, name: str = "save", along: str = "threads") -> Curve:
+    counts = (10, 1_000, 100_000)
+    return Curve(along, name, "ms", tuple(zip(counts, values, strict=True)))
+
+
+def test_what_is_superlinear_is_named() -> None:
+    found = Curves({}, (curve(1, 1, 1), curve(1, 1, 9e4, name="list")))
+
+    assert curves_report.summary(found) == "Superlinear: list (threads, exponent 2.48)."
+    assert curves_report.summary(Curves({}, (curve(1, 1, 1),))) == "Superlinear: none."
+
+
+def test_curves_come_back_from_their_json() -> None:
+    found = Curves({"date": "2026-01-01"}, (curve(1, 2, 3), curve(3, 2, 1, along="bytes")))
+
+    assert Curves.from_json(found.as_json()) == found
+
+
+def test_the_picture_has_a_panel_for_each_thing_that_grows_and_a_line_for_each_operation() -> None:
+    found = Curves(
+        {}, (curve(1, 2, 3), curve(1, 1, 9e4, name="list"), curve(1, 1, 1, along="bytes"))
     )
+    picture = ElementTree.fromstring(curves_report.draw(found))
+    texts = ["".join(one.itertext()) for one in picture.iter() if one.tag.endswith("text")]
+    drawn = [one for one in picture.iter() if one.tag.endswith("polyline")]
 
-    assert ran.returncode == 2
-    assert complaint in ran.stderr.replace("\n", " ")
-    assert "Traceback" not in ran.stderr
-
-
-@pytest.mark.parametrize(
-    ("value", "said"), [(1.0, "met"), (1.05, "met (within 10 %)"), (1.2, "MISSED")]
-)
-def test_a_target_that_only_the_tolerance_meets_says_so(value: float, said: str) -> None:
-    assert report.verdict(finding(value, at_most(1.0))) == said
-    assert report.verdict(finding(1 / value, at_least(1.0))) == said
-    shown = "**missed**" if said == "MISSED" else said
-    assert report.markdown([finding(value, at_most(1.0))])[-1].endswith(f"| {shown} |")
+    assert {"threads", "bytes"} <= {*texts}
+    assert len(drawn) == 3
+    assert [one.get("class") for one in drawn].count("curve steep") == 1
+    assert sum("superlinear" in one for one in texts) == 1

@@ -1,7 +1,4 @@
-"""Defects of lauren-ai's user memory and vector stores that memalchemy does not have.
-
-Each test is named after the row of the list of defects that it answers.
-"""
+"""lauren-ai's user memory, vector stores and backend."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +16,20 @@ import pytest
 from sqlalchemy import text
 
 import memalchemy
-from memalchemy import Database, MemalchemyError, MemoryFact, remember
+from memalchemy import (
+    Database,
+    DatabaseUnreachable,
+    MemalchemyError,
+    MemoryFact,
+    Store,
+    UserMemoryStore,
+    remember,
+)
+from memalchemy.memory import build_memory_context, extract_facts
+from parity.messages import user
 
 OPEN = Callable[[], Database]
-
-
-def user(said: str) -> dict[str, Any]:
-    return {"role": "user", "content": said}
+NOW = datetime.now(UTC)
 
 
 def fact(memory_id: str, content: str, user_id: str = "ada", **more: Any) -> MemoryFact:
@@ -210,3 +215,61 @@ async def test_c13_no_name_becomes_sql(db: Database, name: str) -> None:
     assert await memalchemy.UserMemoryStore(db).list(name) == []
     with pytest.raises(TypeError, match="table_prefix"):
         await memalchemy.Database("sqlite://", table_prefix=name).check()
+
+
+async def test_a_fact_fades_with_time_and_grows_surer_when_it_is_said_again(
+    db: Database,
+) -> None:
+    given = fact("1", "likes tea", confidence=0.8, last_seen_at=NOW, created_at=NOW)
+    store = UserMemoryStore(db)
+    await store.add(given)
+    surer = await store.reinforce("ada", "1", 0.1)
+
+    assert given.decay(NOW + timedelta(days=90)).confidence == pytest.approx(0.4, abs=0.01)
+    assert given.reinforce().confidence == pytest.approx(0.9, abs=0.01)
+    assert given.confidence == 0.8, "a fact is frozen"
+    assert surer is not None
+    assert surer.confidence == pytest.approx(0.9, abs=0.01)
+    assert await store.reinforce("bob", "1") is None
+
+
+async def test_a_model_extracts_facts_which_a_prompt_then_tells(db: Database) -> None:
+    async def llm(prompt: str) -> str:
+        return '[{"content": "likes tea", "topics": ["drinks"]}]' if "tea" in prompt else "no JSON"
+
+    store = UserMemoryStore(db)
+    await store.learn("ada", [user("I like tea")], llm=llm)
+    known = [fact("1", "likes <b>tea"), fact("2", "?", confidence=0.1)]
+    told = build_memory_context(known)
+
+    assert await extract_facts("I like tea", llm) == [
+        {"content": "likes tea", "topics": ["drinks"]}
+    ]
+    assert await extract_facts("hello", llm) == []
+    assert [one.content for one in await store.list("ada")] == ["likes tea"]
+    assert told.startswith("## What I remember about you:\n- likes &lt;b>tea (confidence: high)")
+    assert "(confidence: low)" in told
+    assert build_memory_context([]) == ""
+    assert "likes tea" in str(await store.recall("ada", [user("tea?")], 5))
+
+
+async def test_sql_of_the_host_runs_in_the_transaction_of_a_write(db: Database) -> None:
+    count = text("SELECT count(*) FROM store_items WHERE key = 'k' AND tenant = :tenant")
+    async with db.transaction() as tx:
+        await Store(db).put(("a",), "k", 1, connection=tx)
+        found = await tx.execute(count, {"tenant": db.tenant})
+        assert found.scalar() == 1
+
+    again = await db.run_sync(lambda c: c.execute(count, {"tenant": db.tenant}).fetchall())
+    assert again == [(1,)]
+
+
+async def test_a_file_that_is_no_database_is_an_error_with_a_code(tmp_path: Path) -> None:
+    (tmp_path / "no.db").write_bytes(b"this is no database" * 100)
+    db = Database(f"sqlite:///{tmp_path}/no.db")
+    with pytest.raises(MemalchemyError) as caught:
+        await Store(db).get(("a",), "k")
+
+    assert caught.value.code.startswith("MA-")
+    assert issubclass(DatabaseUnreachable, MemalchemyError)
+    await db.close()

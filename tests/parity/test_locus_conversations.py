@@ -1,4 +1,4 @@
-"""Defects of other systems' states and conversation managers that this library does not have."""
+"""locus' states and conversation managers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memalchemy.codec.values import encode_state
 from memalchemy.context import (
+    ConversationManager,
+    SlidingWindowManager,
     SummarizingManager,
-    TokenBudgetManager,
-    estimate_tokens,
-    repair_tool_history,
     summarizers,
 )
 from memalchemy.state import AgentState, Message
+from parity.messages import TALK, system
 
 _WRITE = """
 from memalchemy.codec.values import encode_state
@@ -48,6 +46,7 @@ def test_l13_a_state_is_stored_alike_by_every_process() -> None:
     again = AgentState.from_checkpoint(AgentState(terminal_tools={"z", "a"}).to_checkpoint())
     assert encode_state(again.to_checkpoint()) == encode_state(again.to_checkpoint())
     assert again.to_checkpoint()["terminal_tools"] == ["a", "z"]
+    assert AgentState.from_checkpoint({}).messages == ()
 
 
 def _talk(turns: int, **fields: Any) -> list[Message]:
@@ -104,47 +103,10 @@ def test_l24_synchronous_code_gets_a_summary_and_no_placeholder() -> None:
         assert managed[0].text.endswith("\nit began with q0")
 
 
-@given(st.integers(1, 60), st.integers(1, 5))
-def test_c12_a_budget_holds_however_small_it_is(budget: int, turns: int) -> None:
-    talk = [Message.user("x" * 100 * turn) for turn in range(1, turns + 1)]
+async def test_a_manager_works_with_and_without_await_and_leaves_what_it_is_given_alone() -> None:
+    manager: ConversationManager = SlidingWindowManager(2)
+    talk = [system("be kind"), *TALK]
 
-    window = TokenBudgetManager(budget).apply(talk)
-
-    assert sum(map(estimate_tokens, window)) <= budget
-    assert window, "the newest is shortened, not lost"
-
-
-def test_b10_a_digest_tells_nothing_of_itself_and_keeps_the_order() -> None:
-    manager = SummarizingManager(4, 2)
-    talk = manager.apply(_talk(3))
-    for turn in range(3, 9):
-        talk = manager.apply([*talk, Message.user(f"q{turn}"), Message.assistant(f"a{turn}")])
-
-    lines = talk[0].text.splitlines()[1:]
-    assert lines[:4] == ["- user: q0", "- assistant: a0", "- user: q1", "- assistant: a1"]
-    assert not any("ummary" in line or "earlier" in line for line in lines)
-
-
-def test_b10_a_fallback_is_not_silent() -> None:
-    def fails(messages: list[Any]) -> str:
-        raise ConnectionError
-
-    summary = SummarizingManager(4, 2, fails).apply(_talk(3))[0]
-
-    assert summary.metadata["summary"]["fallback"] == "ConnectionError"
-    assert "the summariser failed: ConnectionError" in summary.text
-
-
-def test_b10_messages_of_tools_and_blocks_are_messages() -> None:
-    asked: list[Any] = []
-    call = Message.assistant(None, [{"id": "a", "name": "f"}])
-    blocks = Message.user([{"type": "text", "text": "look"}])
-
-    def ask(messages: list[Any]) -> str:
-        asked.extend(messages)
-        return "told"
-
-    SummarizingManager(4, 2, ask).apply([blocks, call, Message.tool("found", "a"), *_talk(2)])
-
-    assert asked[:3] == [blocks, call, Message.tool("found", "a")]
-    assert repair_tool_history(asked) == asked
+    assert manager.apply([]) == []
+    assert await manager.async_apply(talk) == manager.apply(talk) != talk
+    assert talk == [system("be kind"), *TALK]

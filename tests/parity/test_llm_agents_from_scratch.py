@@ -1,4 +1,4 @@
-"""Defects of llm-agents-from-scratch's episode stores that `EpisodeStore` does not have."""
+"""llm-agents-from-scratch's episode stores."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -102,9 +103,13 @@ def provers_of(trees: list[ast.Module]) -> set[str]:
         found |= more
 
 
+def parse_tests() -> dict[Path, ast.Module]:
+    """The trees of all tests. They take 200 MB, so nobody keeps them."""
+    return {path: ast.parse(path.read_text()) for path in sorted(TESTS.rglob("*.py"))}
+
+
 def test_every_test_can_fail() -> None:
-    # The trees of all tests take 200 MB, so they are gone when this test has ended.
-    parsed = {path: ast.parse(path.read_text()) for path in sorted(TESTS.rglob("*.py"))}
+    parsed = parse_tests()
     provers = provers_of(list(parsed.values()))
     found = [
         f"{path.relative_to(ROOT)}:{finding}"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from pages import ROOT
-from test_tests_assert import PARSED
+from test_tests_assert import parse_tests
 from waiting import A_WHILE
 
 MARK = "# timed: "
@@ -256,15 +256,14 @@ def findings_in_text(text: str, numbers: dict[str, float], functions: set[str]) 
     yield from findings(text, tree, numbers, functions)
 
 
-NUMBERS = numbers_of(list(PARSED.values()))
-TIMES = functions_that_return_times(list(PARSED.values()))
-
-
 def test_no_test_depends_on_how_fast_the_machine_is() -> None:
+    parsed = parse_tests()
+    numbers = numbers_of(list(parsed.values()))
+    functions = functions_that_return_times(list(parsed.values()))
     found = [
         f"{path.relative_to(ROOT)}:{finding}"
-        for path, tree in PARSED.items()
-        for finding in findings(path.read_text(), tree, NUMBERS, TIMES)
+        for path, tree in parsed.items()
+        for finding in findings(path.read_text(), tree, numbers, functions)
     ]
     assert found == []
 

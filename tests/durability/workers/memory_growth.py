@@ -168,7 +168,7 @@ def with_file(url: str, then: Callable[[str], Any]) -> Any:
 def settle() -> None:
     """Wait for the threads of dropped databases, and collect what is garbage."""
     until = time.monotonic() + 60
-    while time.monotonic() < until:
+    while time.monotonic() < until:  # timed: the test counts the threads that are left
         gc.collect()
         if threading.active_count() == 1:
             break

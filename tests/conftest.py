@@ -23,7 +23,7 @@ import typer.testing
 from hypothesis import settings
 
 import memalchemy
-import neighbours
+import parallel_runs
 import sync_face
 import tiers
 from clocks import Clock, set_clock
@@ -136,7 +136,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "own_programs(reason): what cannot be under --strict-oracle, such as a plan"
     )
     config.addinivalue_line("markers", "alone: measures time or fills the machine; see neighbours")
-    neighbours.meet(config)
+    parallel_runs.meet(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell that starts the suite in the background has Ctrl-C ignored, by children as well.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -164,11 +164,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import no test module of another tier."""
+    """Import no test module of another tier, and no conftest of its own of such a directory."""
     chosen = config.getoption("--tiers")
-    if chosen is None or not collection_path.name.startswith("test_"):
+    if chosen is None or not collection_path.is_relative_to(tiers.HERE):
         return None
-    return tiers.tier_of(collection_path) not in chosen.split(",") or None
+    if collection_path.is_dir():
+        tier = tiers.tier_of_all_in(collection_path)
+        return (tier is not None and tier not in chosen.split(",")) or None
+    is_module = collection_path.name.startswith("test_")
+    return (is_module and tiers.tier_of(collection_path) not in chosen.split(",")) or None
 
 
 def _database_of(item: pytest.Item) -> str | None:

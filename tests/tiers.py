@@ -14,20 +14,20 @@ HERE = Path(__file__).parent
 
 PATTERNS: dict[str, tuple[str, ...]] = {
     "release": (
-        "behaviour/test_hostile_cells.py",
+        "behaviour/test_damaged_cells.py",
         "behaviour/test_shared_transactions.py",
         "behaviour/test_sync_processes.py",
-        "durability/test_connections.py",
-        "durability/test_crowded.py",
-        "durability/test_each_statement.py",
-        "durability/test_full.py",
-        "durability/test_kill.py",
+        "durability/test_cut_connections.py",
+        "durability/test_small_pool.py",
+        "durability/test_cut_at_each_statement.py",
+        "durability/test_disk_full.py",
+        "durability/test_killed_savers.py",
         "durability/test_log_processes.py",
         "durability/test_memory_of_a_thousand_databases.py",
         "durability/test_processes.py",
         "durability/test_pruning_beside_savers.py",
         "durability/test_shared_transactions_soak.py",
-        "durability/test_slow.py",
+        "durability/test_slow_server.py",
         "durability/test_store_processes.py",
         "migrations/test_rolling_upgrade.py",
     ),
@@ -56,6 +56,12 @@ PATTERNS: dict[str, tuple[str, ...]] = {
 """By tier, the modules that are not of the core; the first that fits decides."""
 
 TIERS = ("core", *PATTERNS)
+
+
+def tier_of_all_in(directory: Path) -> str | None:
+    """Return the tier of all modules in *directory*, if one is named for the whole of it."""
+    pattern = f"{directory.relative_to(HERE).as_posix()}/*"
+    return next((tier for tier, patterns in PATTERNS.items() if pattern in patterns), None)
 
 
 def tier_of(path: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from shelf import undone
+from store_helpers import undone
 
 from lifetimes import MOMENT, end_lifetimes
 from memalchemy import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from memory_helpers import Said, assistant, events, system, user
-from shelf import Embedder
+from store_helpers import Embedder
 
 import memalchemy
 from memalchemy import Database, MemoryFact, Store, UserMemoryStore

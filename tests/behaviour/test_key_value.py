@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from shelf import undone
+from store_helpers import undone
 
 from lifetimes import MOMENT, end_lifetimes
 from memalchemy import Conflict, Database, KeyValue, NotSerialisable, Store

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from memory_helpers import user
-from shelf import vector_of
 from sqlalchemy import select
+from store_helpers import vector_of
 
 import memalchemy
 from lifetimes import ITEMS

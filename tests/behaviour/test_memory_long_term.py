@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from memory_helpers import Said, Session, assistant, events, memory, system, user, words_of
-from shelf import Embedder
+from store_helpers import Embedder
 
 import memalchemy
 from memalchemy import Database, LLMMemoryManager, Memory, MemoryScope, MemoryType, Store

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from shelf import keys_of, undone
+from store_helpers import keys_of, undone
 
 from lifetimes import MOMENT
 from memalchemy import Database, NotSerialisable, Store, TooLarge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from shelf import found_by, keys_of, undone
+from store_helpers import found_by, keys_of, undone
 
 from memalchemy import Conflict, Database, NamespacedStore, Store, StoreContext
 

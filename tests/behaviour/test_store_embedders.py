@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from shelf import AsyncEmbedder, Embedder, found_by, keys_of, vector_of
+from store_helpers import AsyncEmbedder, Embedder, found_by, keys_of, vector_of
 
 from memalchemy import Database, MemalchemyError, NewItem, Store
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from plain_filter import matches
-from shelf import Embedder, keys_of
 from sqlalchemy import update
+from store_helpers import Embedder, keys_of
 
 from memalchemy import Database, Store
 from memalchemy.schema import StoreItemRow

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from shelf import found_by, keys_of
+from store_helpers import found_by, keys_of
 
 from clocks import Clock
 from lifetimes import ITEMS, MOMENT, rewrite_rows

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from shelf import examples_of, keys_of, texts
 from sqlalchemy import insert
+from store_helpers import examples_of, keys_of, texts
 
 from lifetimes import ITEMS, rewrite_rows
 from memalchemy import Database, Store

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from plain_filter import matches
-from shelf import Regret, found_by, keys_of
+from store_helpers import Regret, found_by, keys_of
 
 from memalchemy import Conflict, Database, Store
 

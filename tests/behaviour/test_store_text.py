@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from shelf import any_text, examples_of, keys_of, texts
+from store_helpers import any_text, examples_of, keys_of, texts
 
 from memalchemy import Database, Store
 from memalchemy.codec.search_text import query_terms

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shelf import Embedder, found_by, keys_of, undone
+from store_helpers import Embedder, found_by, keys_of, undone
 
 from memalchemy import Conflict, Database, SemanticSearchResult, Store
 from memalchemy.events import subscribe

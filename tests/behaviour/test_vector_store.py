@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from shelf import AsyncEmbedder, Embedder, vector_of
+from store_helpers import AsyncEmbedder, Embedder, vector_of
 
 import memalchemy
 from memalchemy import Database, MemoryResult, Store, VectorStore

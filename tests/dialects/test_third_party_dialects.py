@@ -37,12 +37,12 @@ TOY = Path(__file__).parent / "toy"
 
 SELECTION = (
     "test_saving.py",
-    "test_searching.py",
+    "test_step_search.py",
     "test_store_items.py",
     "test_store_vectors.py",
     "test_store_filters.py",
-    "test_verifying_indexes.py",
-    "test_space.py",
+    "test_verify_text_indexes.py",
+    "test_space_and_vacuum.py",
 )
 """Files of the behavioural suite that use each of the four parts."""
 

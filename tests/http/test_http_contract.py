@@ -12,22 +12,22 @@ from typing import Any
 
 from behaviour import (
     test_branching,
-    test_looking,
-    test_order,
-    test_removing,
+    test_checkpoint_listings,
+    test_deletion,
+    test_order_and_branches,
     test_retention,
     test_saving,
-    test_searching,
+    test_step_search,
 )
 
 MODULES = (
     test_branching,
-    test_looking,
-    test_order,
-    test_removing,
+    test_checkpoint_listings,
+    test_order_and_branches,
+    test_deletion,
     test_retention,
     test_saving,
-    test_searching,
+    test_step_search,
 )
 
 BEHIND = {"db", "reopen", "monkeypatch"}

@@ -12,8 +12,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from subjects import FRAMEWORKS, INSTALLED
 
 import memalchemy.integrations
+from id_parameters import parameters, refuses_one, spelt
 from memalchemy import Database
-from several import parameters, refuses_one, spelt
 
 
 def adapters() -> set[type]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from shelf import Embedder, undone
+from store_helpers import Embedder, undone
 
 from lifetimes import ITEMS, rewrite_rows
 from memalchemy import CapabilityMissing, Database, NewItem, NotSerialisable, Store

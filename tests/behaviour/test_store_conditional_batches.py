@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from shelf import undone
+from store_helpers import undone
 
 from lifetimes import MOMENT
 from memalchemy import Conflict, Database, Store

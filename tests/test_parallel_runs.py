@@ -39,7 +39,7 @@ def run(name, seconds):
 """
 CONFTEST = """
 from golden.watch import EVER_SEEN
-from neighbours import meet as pytest_configure
+from parallel_runs import meet as pytest_configure
 
 def pytest_terminal_summary(terminalreporter):
     terminalreporter.write_line(f"seen: {sorted(EVER_SEEN)}")

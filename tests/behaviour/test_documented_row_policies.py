@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shelf import Embedder
+from store_helpers import Embedder
 
 from memalchemy import (
     AuthenticationFailed,

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from shelf import Embedder, found_by, keys_of, undone
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from store_helpers import Embedder, found_by, keys_of, undone
 
 from host_urls import async_url
 from memalchemy import Conflict, Database, NotSerialisable, Store, events

@@ -13,8 +13,8 @@ import memalchemy.context
 import memalchemy.conversations
 import memalchemy.http
 import memalchemy.memory
+from id_parameters import parameters, refuses_one, spelt
 from memalchemy import Database
-from several import parameters, refuses_one, spelt
 
 CLASSES = {
     value

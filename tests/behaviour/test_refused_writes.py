@@ -17,9 +17,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from every_write import CLASSES, CONTENTLESS, SECRET, WRITES, fill, names
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
+from write_operations import CLASSES, CONTENTLESS, SECRET, WRITES, fill, names
 
 import memalchemy
 from host_urls import async_url
@@ -62,7 +62,9 @@ def test_every_public_method_is_among_them_or_writes_no_content() -> None:
         if not name.startswith("_") and inspect.iscoroutinefunction(method)
     }
     unnamed = {pair for pair in public - names() if pair[1] not in CONTENTLESS}
-    assert unnamed == set(), "add it to every_write.WRITES, or to CONTENTLESS if it writes none"
+    assert unnamed == set(), (
+        "add it to write_operations.WRITES, or to CONTENTLESS if it writes none"
+    )
 
 
 async def rows_of(db: Database) -> dict[str, list[str]]:

@@ -14,11 +14,11 @@ from typing import Any
 
 import asyncpg
 import pytest
-from shelf import Embedder
 from sqlalchemy import delete, select, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.pool import NullPool
+from store_helpers import Embedder
 
 from memalchemy import (
     AuthenticationFailed,

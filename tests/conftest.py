@@ -169,10 +169,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if chosen is None or not collection_path.is_relative_to(tiers.HERE):
         return None
     if collection_path.is_dir():
-        tier = tiers.tier_of_all_in(collection_path)
-        return (tier is not None and tier not in chosen.split(",")) or None
-    is_module = collection_path.name.startswith("test_")
-    return (is_module and tiers.tier_of(collection_path) not in chosen.split(",")) or None
+        found = tiers.tiers_in(collection_path)
+    elif collection_path.name.startswith("test_"):
+        found = {tiers.tier_of(collection_path)}
+    else:
+        return None
+    return (bool(found) and found.isdisjoint(chosen.split(","))) or None
 
 
 def _database_of(item: pytest.Item) -> str | None:

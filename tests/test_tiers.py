@@ -26,10 +26,16 @@ def test_a_pattern_names_modules_that_are_there(pattern: str) -> None:
     assert list(tiers.HERE.glob(pattern))
 
 
-def test_a_directory_of_one_tier_is_known_as_one() -> None:
-    found = {path: tiers.tier_of_all_in(tiers.HERE / path) for path in ("integrations", "cli")}
-
-    assert found == {"integrations": "integrations", "cli": None}
+@pytest.mark.parametrize(
+    ("directory", "found"),
+    [
+        ("integrations/crewai", {"integrations"}),
+        ("migrations", {"ci", "release"}),
+        ("data", set()),
+    ],
+)
+def test_a_directory_has_the_tiers_of_its_modules(directory: str, found: set[str]) -> None:
+    assert tiers.tiers_in(tiers.HERE / directory) == found
 
 
 def test_every_tier_is_run_by_a_session() -> None:

@@ -58,10 +58,9 @@ PATTERNS: dict[str, tuple[str, ...]] = {
 TIERS = ("core", *PATTERNS)
 
 
-def tier_of_all_in(directory: Path) -> str | None:
-    """Return the tier of all modules in *directory*, if one is named for the whole of it."""
-    pattern = f"{directory.relative_to(HERE).as_posix()}/*"
-    return next((tier for tier, patterns in PATTERNS.items() if pattern in patterns), None)
+def tiers_in(directory: Path) -> set[str]:
+    """Return the tiers of the test modules in *directory* and below it."""
+    return {tier_of(path) for path in directory.rglob("test_*.py")}
 
 
 def tier_of(path: Path) -> str:

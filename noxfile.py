@@ -17,7 +17,7 @@ import nox
 
 nox.options.default_venv_backend = "uv|virtualenv"
 CHANGE = ["lint", "types", "architecture", "sqlite", "postgres"]
-CI = ["docs", "beside", "inspector", "wheel"]
+CI = ["docs", "rest", "inspector", "wheel"]
 RELEASE = [
     "pyright",
     "long",
@@ -34,6 +34,9 @@ RELEASE = [
     "bench-check",
 ]
 nox.options.sessions = [*CHANGE, "left-out"]
+
+MINUTES = {"nox -s quick": 2, "nox": 8, "nox -s ci": 10, "nox -s release": 90}
+"""Measured on two idle cores. README.md, CONTRIBUTING.md and docs/installation.md name them."""
 
 # All but the frameworks.
 EXTRAS = ".[postgres,psycopg,oracle,encryption,server,http,otel,plot]"
@@ -82,11 +85,13 @@ BEHAVIOUR = ("tests/behaviour",)
 @nox.session(name="left-out", venv_backend="none")
 def left_out(session: nox.Session) -> None:
     """Name what plain nox did not run, and the sessions that do."""
-    apart = sorted({*_all_sessions()} - {*CHANGE, *CI, *RELEASE, "left-out", "ci", "release"})
-    session.log(f"This ran {', '.join(CHANGE)}. Not run:")
-    session.log(f"nox -s ci       {', '.join(CI)}: what a change needs besides")
-    session.log(f"nox -s release  {', '.join(RELEASE)}")
-    session.log(f"nox -s NAME     {', '.join(apart)}")
+    ours = {"ci": CI, "release": RELEASE}
+    session.log(f"This ran {', '.join(CHANGE)}. It did not run:")
+    for name, sessions in ours.items():
+        minutes = MINUTES[f"nox -s {name}"]
+        session.log(f"  {', '.join(sessions)}: nox -s {name}, about {minutes} minutes")
+    apart = {*_all_sessions()} - {*CHANGE, *CI, *RELEASE, *ours, "left-out", "quick"}
+    session.log(f"  {', '.join(sorted(apart))}: nox -s with the name")
 
 
 @nox.session(venv_backend="none", default=False)
@@ -172,10 +177,8 @@ def postgres(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
-def beside(session: nox.Session) -> None:
-    """The tests that a change needs besides: pages, parity, packaging, Oracle's texts, HTTP,
-    migrations, the conformance kit, the command line's processes.
-    """
+def rest(session: nox.Session) -> None:
+    """The other tests of a change: pages, parity, packaging, Oracle, HTTP, migrations, the kit."""
     _tests(session, EXTRAS, ORACLE_DRIVER, options=ON_BOTH, tests=("--tiers", "ci"))
 
 

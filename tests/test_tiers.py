@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
@@ -47,6 +48,19 @@ def test_every_tier_is_run_by_a_session() -> None:
 
     for tier in tiers.TIERS:
         assert strings & {tier, f"tests/{tier}"}, tier
+
+
+def test_the_pages_name_the_minutes_of_the_sessions() -> None:
+    (assigned,) = re.findall(r"^MINUTES = (.*)$", NOXFILE, re.M)
+    minutes: dict[str, int] = ast.literal_eval(assigned)
+    rows = re.findall(
+        r"^\| `(nox[^`]*)` \|.*\| (\d+) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.M
+    )
+
+    assert {command: int(number) for command, number in rows} == minutes
+    for page in ("README.md", "docs/installation.md"):
+        text = " ".join((ROOT / page).read_text().split())
+        assert f"about {minutes['nox']} minutes on two cores" in text, page
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import struct
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
@@ -42,6 +41,13 @@ KEPT_SECONDS = 1.0
 """Seconds for which programs keep a connection out of the pool, which looks after its age."""
 
 
+_statements = CompiledStatements()
+"""Shared by all databases whose tables are in no named schema: compiling takes longer than sending.
+The dialects of their engines are alike, as an engine with settings of its own goes through
+SQLAlchemy.
+"""
+
+
 class AsyncpgExecutor(SQLAlchemyExecutor):
     """Runs programs on asyncpg's connections directly, and other jobs as its base does."""
 
@@ -49,7 +55,7 @@ class AsyncpgExecutor(SQLAlchemyExecutor):
         self, *args: Any, schema: str | None, statement_timeout: float | None, **options: Any
     ) -> None:
         super().__init__(*args, statement_timeout=statement_timeout, **options)
-        self._compiled = _compiled_statements(schema)
+        self._compiled = _statements if schema is None else CompiledStatements(schema)
         self._statement_timeout = statement_timeout
 
     async def run(
@@ -103,16 +109,6 @@ class AsyncpgExecutor(SQLAlchemyExecutor):
             async with engine.asks_pool():
                 connection = await greenlet_spawn(_connect, engine.plain.sync_engine)
         return AsyncpgConnection(connection, self._compiled, self._statement_timeout)
-
-
-@lru_cache(maxsize=16)
-def _compiled_statements(schema: str | None) -> CompiledStatements:
-    """Return the compiled statements that all databases with tables in *schema* share.
-
-    Compiling takes longer than sending. The dialects of the engines that this module is given are
-    alike: an engine with settings of its own goes through SQLAlchemy.
-    """
-    return CompiledStatements(schema)
 
 
 class AsyncpgConnection(DirectConnection):

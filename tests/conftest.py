@@ -64,6 +64,8 @@ SERVERS = ("postgresql", "psycopg", "walled")
 """Those on the PostgreSQL server. On ``walled`` row-level security is between the tenants; it is
 chosen by ``--databases walled``, and by the mark of that name beside ``postgresql``.
 """
+KEYS = pytest.StashKey[list[str]]()
+"""The keys of every Database that names none."""
 TOY = Path(__file__).parent / "dialects" / "toy"
 """A third party's dialect, chosen by ``--databases toy``: see `memalchemy_toy`."""
 
@@ -154,7 +156,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     if config.getoption("--encrypted"):
         # All is readable beside it, so that every search is there to be tested, too.
-        keys = {"keys": [encryption.generate_key()], "readable": encryption.READABLE}
+        config.stash[KEYS] = [encryption.generate_key()]
+        keys = {"keys": config.stash[KEYS], "readable": encryption.READABLE}
         memalchemy.Database.__init__.__kwdefaults__ |= keys
     if config.getoption("--signed"):
         signing = {"signing_keys": [encryption.generate_key()]}
@@ -400,10 +403,7 @@ def _driver(database: str) -> str:
 @pytest.fixture
 def default_keys(pytestconfig: pytest.Config) -> list[str] | None:
     """The keys of every Database that names none: there are some under ``--encrypted``."""
-    if not pytestconfig.getoption("--encrypted"):
-        return None
-    keys: list[str] = memalchemy.Database.__init__.__kwdefaults__["keys"]
-    return keys
+    return pytestconfig.stash.get(KEYS, None)
 
 
 @pytest.fixture

@@ -103,8 +103,8 @@ def shim(synchronous: Any) -> Any:
             members[name] = _coroutine(name)
         elif inspect.isasyncgenfunction(member):
             members[name] = _generator(name)
-        elif name == "transaction":
-            members[name] = _transaction
+        elif name in ("transaction", "snapshot"):
+            members[name] = _block(name)
         else:
             members[name] = _plain(name)
     return type(of.__name__, (Shim,), members)
@@ -135,18 +135,21 @@ def _plain(name: str) -> Any:
     return method
 
 
-@asynccontextmanager
-async def _transaction(self: Shim) -> AsyncIterator[Transaction]:
-    block = self._face.transaction()
-    tx = await in_a_thread(block.__enter__)
-    try:
-        yield Transaction(tx)
-    except BaseException as error:
-        leave = functools.partial(block.__exit__, type(error), error, error.__traceback__)
-        await in_a_thread(leave)
-        raise
-    else:
-        await in_a_thread(lambda: block.__exit__(None, None, None))
+def _block(name: str) -> Any:
+    @asynccontextmanager
+    async def method(self: Shim) -> AsyncIterator[Transaction]:
+        block = getattr(self._face, name)()
+        tx = await in_a_thread(block.__enter__)
+        try:
+            yield Transaction(tx)
+        except BaseException as error:
+            leave = functools.partial(block.__exit__, type(error), error, error.__traceback__)
+            await in_a_thread(leave)
+            raise
+        else:
+            await in_a_thread(lambda: block.__exit__(None, None, None))
+
+    return method
 
 
 def _face(value: Any) -> Any:

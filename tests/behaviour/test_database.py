@@ -170,6 +170,7 @@ async def test_entering_the_context_checks_at_once(empty: Callable[..., Database
             pass
 
 
+@pytest.mark.usefixtures("lasting")
 async def test_upgrade_migrates_a_server_on_first_use_too(empty: Callable[..., Database]) -> None:
     async with empty(migrate="upgrade") as db:
         await Checkpointer(db).save({"n": 1}, "thread")

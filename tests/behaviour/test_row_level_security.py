@@ -53,6 +53,8 @@ from memalchemy.schema import (
 from public_calls import CLASSES, arguments, methods_of, outcome
 from servers import Postgres, give_rights, migrated_database, pgbouncer, pgbouncer_program
 
+pytestmark = pytest.mark.asyncio_only("the wall is on the server's side, whoever waits for it")
+
 APP, ADMIN, OWNER = "walled_app", "walled_admin", "walled_owner"
 ROADS = ("asyncpg", "asyncpg through SQLAlchemy", "psycopg", "host's engine", "PgBouncer")
 

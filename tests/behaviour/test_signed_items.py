@@ -523,6 +523,7 @@ async def test_a_copy_has_the_signatures_and_takes_nothing_that_is_not_signed(
         assert await Store(target).get(NS, "forged") is None
 
 
+@pytest.mark.usefixtures("lasting")
 async def test_a_rotation_of_encryption_keys_signs_what_it_proved_and_leaves_the_rest(
     database_url: str,
 ) -> None:

@@ -5,6 +5,7 @@ A save moves the head that is known, and signs the next one in the same statemen
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -14,7 +15,15 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy import update as update_of
 
-from memalchemy import Checkpointer, Conflict, Corrupt, Database, ThreadLog, events
+from memalchemy import (
+    Checkpointer,
+    Conflict,
+    Corrupt,
+    Database,
+    Retention,
+    ThreadLog,
+    events,
+)
 from memalchemy.codec.keys import generate_key
 from memalchemy.errors import MemalchemyError
 from memalchemy.keys import log_key
@@ -179,6 +188,19 @@ async def test_a_head_that_was_edited_is_no_head_that_is_known(
     assert isinstance(refused.value, Corrupt) or "signed" in str(refused.value)
     count = text("SELECT count(*) FROM checkpoints")
     assert await stranger.run_sync(lambda c: c.scalar(count)) == 3
+
+
+async def test_of_two_who_begin_a_thread_and_prune_it_both_save(
+    opened: Callable[..., Any],
+) -> None:
+    retention = Retention(keep_last=1)
+    savers = [Checkpointer(await opened(), retention=retention) for _ in range(2)]
+    for thread in map(str, range(30)):
+        await asyncio.gather(*(saver.save({"n": thread}, thread) for saver in savers))
+
+    reader = await opened()
+    assert await Checkpointer(reader).count_threads() == 30
+    assert (await verify(reader)).findings == ()
 
 
 @pytest.mark.parametrize("settings", [{}, {"keys": [OTHER]}], ids=["plain", "encrypted"])

@@ -183,8 +183,7 @@ class LogSigner:
             if not rows:
                 continue
             head = rows[0]
-            if log.head is None and head.signature is not None and not log.erased:
-                raise Overtaken("another writer has begun the log")
+            self._refuse_if_overtaken(log, rows)
             if log.known is not None and not log.erased:
                 log.sums = yield from self._sum_up(log_id, log)
             if log.head is not None and (log.opened, tuple(log.head)) == (log.sums, tuple(head)):
@@ -228,15 +227,23 @@ class LogSigner:
         """Read the signatures of all rows of a log, and hold them to its sums.
 
         Raises:
+            Overtaken: another writer has begun the log.
             Corrupt: rows were removed, added, or replaced by older ones.
         """
         if log.known is not None:
             return
         known = yield from read_signatures(self._dialect, log_id)
-        with errors_about(log.name):
-            if log.sums is not None and sum_up(self._keys, known) != log.sums:
+        if log.sums is not None and sum_up(self._keys, known) != log.sums:
+            rows = yield read_signed_head(self._dialect, locks=False), {"k_log_id": log_id}
+            self._refuse_if_overtaken(log, rows)
+            with errors_about(log.name):
                 raise rows_do_not_add_up()
         log.known = known
+
+    def _refuse_if_overtaken(self, log: _Log, rows: Answer) -> None:
+        """Raise `Overtaken` if a log that was not there has a head that another writer signed."""
+        if log.head is None and not log.erased and rows and rows[0].signature is not None:
+            raise Overtaken("another writer has begun the log")
 
     def _sum_up(self, log_id: UUID, log: _Log) -> Program[Sums | None]:
         """Return the sums of a log of which rows were deleted."""

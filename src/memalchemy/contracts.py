@@ -6,7 +6,7 @@ import enum
 from collections.abc import AsyncIterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NotRequired, Protocol, Self, TypedDict, runtime_checkable
 
 from typing_extensions import TypeVar
@@ -616,12 +616,22 @@ def check_position(value: int, name: str, largest: int = LARGEST) -> int:
 
 
 def check_time(value: datetime, name: str) -> datetime:
-    """Return *value* if it is a datetime with a time zone."""
+    """Return *value* if it is a datetime with a time zone that every database can store."""
     if not isinstance(value, datetime):
         raise TypeError(f"{name} is a datetime, not {type(value).__name__}")
     if value.utcoffset() is None:
         raise ValueError(f"{name} is an aware datetime; this one has no time zone")
+    try:
+        moment = value.astimezone(UTC)
+    except OverflowError:
+        moment = _FIRST
+    # asyncpg stores the first and the last as infinite times, which no datetime is.
+    if not _FIRST < moment < _LAST:
+        raise ValueError(f"{name} is between the years 1 and 9999 in UTC, not {value.isoformat()}")
     return value
+
+
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def check_query(value: str, name: str = "query") -> str:

@@ -394,6 +394,7 @@ async def test_a_statement_that_runs_for_longer_than_its_timeout_is_ended(
     assert await checkpointer.load("thread") == {"n": 4}
 
 
+@pytest.mark.unsigned_only("what a test's own program sends passes for a statement of signing's")
 async def test_a_file_locked_by_another_process_is_waited_for_as_long_as_a_statement(
     tmp_path: Path, looks: LooksAsTime
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -172,6 +172,34 @@ async def test_what_cannot_be_appended_leaves_nothing(log: ThreadLog) -> None:
         await log.append("t", "a", expected_version="1")  # type: ignore[arg-type]
 
     assert await log.version("t") == 0
+
+
+ENDS_OF_TIME = [
+    datetime.min.replace(tzinfo=UTC),
+    datetime.max.replace(tzinfo=UTC),
+    datetime.min.replace(tzinfo=timezone(timedelta(hours=5))),
+    datetime.max.replace(tzinfo=timezone(-timedelta(hours=5))),
+]
+
+
+@pytest.mark.parametrize("time", ENDS_OF_TIME, ids=str)
+async def test_a_time_that_a_database_cannot_give_back_is_refused(
+    log: ThreadLog, checkpointer: Checkpointer, time: datetime
+) -> None:
+    with pytest.raises(ValueError, match="between the years 1 and 9999"):
+        await log.append("t", "a", occurred_at=time)
+    with pytest.raises(ValueError, match="between the years 1 and 9999"):
+        await checkpointer.save({}, "t", occurred_at=time)
+
+    assert await log.tail("t", 9) == []
+    assert await checkpointer.load("t") is None
+
+
+@pytest.mark.parametrize("ago", [timedelta(microseconds=1), timedelta(days=1)], ids=str)
+async def test_the_times_beside_those_come_back_equal(log: ThreadLog, ago: timedelta) -> None:
+    for time in (ENDS_OF_TIME[0] + ago, ENDS_OF_TIME[1] - ago):
+        await log.append("t", "a", occurred_at=time)
+        assert (await log.tail("t", 1))[0].occurred_at == time
 
 
 async def test_an_append_at_another_version_than_expected_is_a_conflict(log: ThreadLog) -> None:

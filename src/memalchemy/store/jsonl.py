@@ -20,7 +20,7 @@ import orjson
 
 from memalchemy._retry import retry_on_conflict
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
-from memalchemy.contracts import UNSET, ExportedItem, StoreItem
+from memalchemy.contracts import UNSET, ExportedItem, StoreItem, check_time
 from memalchemy.database import OFF_LOOP_BYTES, READ, WRITE, Database, off_loop
 from memalchemy.errors import Conflict, NotSerialisable, TooLarge
 from memalchemy.events import operation
@@ -245,7 +245,7 @@ def _parse_time(text: Any) -> datetime | None:
         raise ValueError("has an 'expires_at' that is not a time in ISO 8601") from None
     if moment.tzinfo is None:
         raise ValueError("has an 'expires_at' without an offset from UTC")
-    return moment.astimezone(UTC)
+    return check_time(moment, "'expires_at'").astimezone(UTC)
 
 
 def _vectors(given: Any) -> Iterator[VectorRow]:

@@ -44,6 +44,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "conformance/test_each_check_can_fail.py",
         "conformance/test_report.py",
         "dialects/test_third_party_dialects.py",
+        "durability/test_cancelled_in_each_await.py",
         "durability/test_memory_of_closed_databases.py",
         "fuzz/*",
         "http/*",

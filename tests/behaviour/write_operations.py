@@ -145,6 +145,14 @@ WRITES = [
         lambda db, on: _C(db).save(STATE, "saved", expected_parent="c2", **on),
     ),
     Write(
+        "Checkpointer.change",
+        lambda db, on: _C(db).change("saved", lambda state: STATE, **on),
+    ),
+    Write(
+        "Checkpointer.change of nothing",
+        lambda db, on: _C(db).change("new", lambda state: STATE, **on),
+    ),
+    Write(
         "Checkpointer.save with retention",
         lambda db, on: memalchemy.Checkpointer(
             db, retention=memalchemy.Retention(keep_last=1)

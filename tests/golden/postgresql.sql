@@ -1761,6 +1761,14 @@ WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
 
+-- checkpoints.save.read_state_row()
+SELECT deltas.seq, deltas.checksum
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+
 -- database.clock.read_clock()
 SELECT CURRENT_TIMESTAMP AS now
 

@@ -2019,6 +2019,14 @@ WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 AND checkpoints.created_at = ?
 
+-- checkpoints.save.read_state_row()
+SELECT deltas.seq, deltas.checksum
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
+
 -- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = ?

@@ -13,10 +13,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
+from memalchemy._changes import ItemChange, function_errors
 from memalchemy._locked_retry import retry_with_lock
 from memalchemy._retry import retry_on_conflict
 from memalchemy.codec.values import frozen, is_heavy, pointer_of
 from memalchemy.contracts import (
+    DELETE,
+    LEAVE,
     UNSET,
     ItemOrder,
     NewItem,
@@ -72,12 +75,8 @@ from memalchemy.search.vectors import METRICS, Metric, check_vector
 from memalchemy.statements import Program
 from memalchemy.store import read, write
 from memalchemy.store.compare_and_swap import (
-    DELETE,
-    LEAVE,
     Change,
-    ItemChange,
     check_expected,
-    function_errors,
     version_conflict,
 )
 from memalchemy.store.embedding import (

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 
 from memalchemy import migrate
 from memalchemy.contracts import Durability, Health, MigrateMode
+from memalchemy.database import sqlite_forks
 from memalchemy.database.connection_lock import ConnectionLock
 from memalchemy.database.driver_errors import (
     ConnectionLost,
@@ -230,6 +231,8 @@ class Backend:
         async with self._ready_locks.setdefault(loop, asyncio.Lock()):
             if self._is_ready:
                 return
+            if self.dialect.single_writer and self.url.database is not None:
+                sqlite_forks.refuse_inherited(self.url.database)
             if self._migrate == "upgrade":
                 await self.migrate("head", only_if_needed=True)
             elif self._migrate != "off":

@@ -54,6 +54,11 @@ class SQLiteConnection(sqlite3.Connection):
     """
     is_current: Callable[[], bool] = staticmethod(lambda: True)
     """False once what was read may be of two moments; see `sqlite_read_only`."""
+    is_open = True
+    file: tuple[int, int] | None = None
+    """The device and the inode of the file that was opened."""
+    loop_thread: int | None = None
+    """The thread of the event loop on which a transaction of this connection lives."""
 
     def set_statement_timeout(self, seconds: float) -> None:
         """Interrupt every statement that runs for longer; never COMMIT, which takes few steps."""
@@ -68,6 +73,7 @@ class SQLiteConnection(sqlite3.Connection):
     def close(self) -> None:
         with self.closing:
             super().close()
+            self.is_open = False
 
 
 class MemoryConnection(SQLiteConnection):

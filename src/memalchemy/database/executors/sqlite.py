@@ -21,6 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from memalchemy import migrate
+from memalchemy.database import sqlite_forks
 from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.executors.base import Attempt, Executor
@@ -245,15 +246,10 @@ class SQLiteExecutor(Executor):
             return self._open_read_only()
         # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
         deadline = time.monotonic() + self._open_timeout
+        assert self._path is not None
         place = self._uri_or_path()
         while True:
-            connection = sqlite3.connect(
-                place,
-                uri=not self.may_create,
-                factory=SQLiteConnection,
-                isolation_level=None,
-                check_same_thread=False,
-            )
+            connection = sqlite_forks.connect(self._path, place, uri=not self.may_create)
             connection.closing = self._closing
             try:
                 prepare(
@@ -329,17 +325,18 @@ class SQLiteExecutor(Executor):
         """Return an engine that opens a connection each time and keeps none."""
         own = weakref.ref(self)  # a cycle of references would delay the end of the database
 
-        def open_() -> Any:
+        def open_(loop_thread: int) -> Any:
             executor = own()
             assert executor is not None
             if executor._memory is not None:
                 return TransactionConnection(executor._memory, is_borrowed=True)
-            return TransactionConnection(
-                executor._open_file(read_only=read_only), is_borrowed=False
-            )
+            opened = executor._open_file(read_only=read_only)
+            opened.loop_thread = loop_thread
+            return TransactionConnection(opened, is_borrowed=False)
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
-            return await AioSQLiteConnection(open_, iter_chunk_size=64).opened()
+            opening = partial(open_, threading.get_ident())
+            return await AioSQLiteConnection(opening, iter_chunk_size=64).opened()
 
         engine = create_async_engine(
             "sqlite+aiosqlite://", poolclass=NullPool, async_creator=create, hide_parameters=True

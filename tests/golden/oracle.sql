@@ -1651,17 +1651,18 @@ FETCH FIRST 1 ROWS ONLY
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
     updated_at, value)
-VALUES (:k_tenant, :k_namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now, :value)
+VALUES (:k_tenant, :k_namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now,
+    :p_content)
 
 -- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.namespace, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND (store_items.namespace = :namespace_1
   OR store_items.namespace = :namespace_2)
 
 -- database.key_registry.read_registered_keys(scope=all)
-SELECT store_items.tenant, store_items.namespace, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
 FROM store_items
 WHERE store_items.namespace = :namespace_1
 OR store_items.namespace = :namespace_2

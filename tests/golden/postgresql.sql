@@ -1837,14 +1837,14 @@ ON CONFLICT (tenant, namespace, key)
 DO UPDATE SET updated_at = $8::TIMESTAMP WITH TIME ZONE
 
 -- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.namespace, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND (store_items.namespace = $2::VARCHAR
   OR store_items.namespace = $3::VARCHAR)
 
 -- database.key_registry.read_registered_keys(scope=all)
-SELECT store_items.tenant, store_items.namespace, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
 OR store_items.namespace = $2::VARCHAR

@@ -2099,14 +2099,14 @@ ON CONFLICT (tenant, namespace, "key")
 DO UPDATE SET updated_at = ?
 
 -- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND (store_items.namespace = ?
   OR store_items.namespace = ?)
 
 -- database.key_registry.read_registered_keys(scope=all)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.value
 FROM store_items
 WHERE store_items.namespace = ?
 OR store_items.namespace = ?

@@ -50,6 +50,9 @@ RETRY_SECONDS = 1
 TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
 """Headers in which a request names the trace that it is a part of (W3C Trace Context)."""
 
+_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+"""A name or address with a port, as a Host header has it (RFC 9110): without a userinfo."""
+
 _REQUEST_ID = re.compile("[A-Za-z0-9._:/+=-]{1,128}")
 
 access = logging.getLogger("memalchemy.http.access")
@@ -230,6 +233,7 @@ class ErrorMiddleware:
             await send(message)
 
         try:
+            _check_framing(scope)
             await self._app(scope, watched_receive, watched_send)
         except Exception as error:  # noqa: BLE001 - `problem_of` logs what the caller is not told
             response = problem_of(error).response()
@@ -238,6 +242,17 @@ class ErrorMiddleware:
             if not is_read and _has_body(scope):
                 response.headers["Connection"] = "close"
             await response(scope, receive, send)
+
+
+def _check_framing(scope: Scope) -> None:
+    """Check that a request says in one way where its body ends.
+
+    Servers and proxies that go by different ones take different bytes for the next request: RFC
+    9112, 6.1. `ErrorMiddleware` closes the connection, because the body was not read.
+    """
+    headers = Headers(scope=scope)
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise Problem(400, "give Content-Length or Transfer-Encoding, and not both")
 
 
 def _has_body(scope: Scope) -> bool:
@@ -290,9 +305,8 @@ class HostMiddleware:
         self._hosts = frozenset(map(str.lower, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        host = Headers(scope=scope).get("host", "")
-        name = host if host.endswith("]") else host.rsplit(":", 1)[0]  # without the port
-        if name.lower() not in self._hosts:
+        host = _HOST.fullmatch(Headers(scope=scope).get("host", ""))
+        if host is None or host["name"].lower() not in self._hosts:
             raise Problem(421, "this server answers to the name of the local machine only")
         await self._app(scope, receive, send)
 

@@ -30,7 +30,8 @@ def engine_options(
     ]
     if misplaced:
         raise TypeError(f"{', '.join(misplaced)}: for oracle:// URLs only")
-    options = {"hide_parameters": True, "logging_name": ENGINE_NAME} | dialect.engine_options(
+    ours: dict[str, Any] = {"hide_parameters": True, "logging_name": ENGINE_NAME}
+    options = ours | dialect.engine_options(
         target,
         pgbouncer=pgbouncer,
         connect_timeout=connect_timeout,

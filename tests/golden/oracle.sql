@@ -4062,7 +4062,7 @@ ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.bulk_delete.lock_batch(wait=True)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
   threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (
@@ -4073,7 +4073,7 @@ WHERE threads.log_id IN (
 FOR UPDATE
 
 -- log.bulk_delete.lock_batch(wait=False)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
   threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (

@@ -6953,7 +6953,7 @@ ORDER BY threads.thread_id, threads.namespace
 LIMIT $7
 
 -- log.bulk_delete.lock_batch(wait=True)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
   threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (
@@ -6964,7 +6964,7 @@ WHERE threads.log_id IN (
 FOR UPDATE OF threads
 
 -- log.bulk_delete.lock_batch(wait=False)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
   threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (

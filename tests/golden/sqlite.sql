@@ -4576,7 +4576,7 @@ WHERE threads.log_id IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.log_id
   FROM listed)
-RETURNING tenant, thread_id, namespace, updated_at, expires_at, deleted_at
+RETURNING log_id, tenant, thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.bulk_delete.lock_batch(wait=False)
 UPDATE threads
@@ -4589,7 +4589,7 @@ WHERE threads.log_id IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.log_id
   FROM listed)
-RETURNING tenant, thread_id, namespace, updated_at, expires_at, deleted_at
+RETURNING log_id, tenant, thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.bulk_delete.move_epochs()
 UPDATE threads

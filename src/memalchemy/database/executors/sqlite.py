@@ -28,6 +28,7 @@ from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.executors.sqlite_readers import ATTEMPTS, Readers
 from memalchemy.database.executors.sqlite_writer import Writer, WriterLease
 from memalchemy.database.intent import Kind
+from memalchemy.database.payload_logs import ENGINE_NAME
 from memalchemy.database.program_runner import synchronous
 from memalchemy.database.sqlite_backup import Progress, back_up
 from memalchemy.database.sqlite_connections import (
@@ -339,7 +340,11 @@ class SQLiteExecutor(Executor):
             return await AioSQLiteConnection(opening, iter_chunk_size=64).opened()
 
         engine = create_async_engine(
-            "sqlite+aiosqlite://", poolclass=NullPool, async_creator=create, hide_parameters=True
+            "sqlite+aiosqlite://",
+            poolclass=NullPool,
+            async_creator=create,
+            hide_parameters=True,
+            logging_name=ENGINE_NAME,
         )
         event.listen(engine.sync_engine, "begin", _begin if read_only else _begin_immediate)
         return engine

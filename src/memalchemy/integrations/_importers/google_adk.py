@@ -6,7 +6,6 @@ schema version 0, it is columns, of which one is a pickle, which is never loaded
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from google.adk.events import Event
 from pydantic import ValidationError
 
+from memalchemy.codec.bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict
@@ -265,7 +265,7 @@ def _event_of_columns(row: Row) -> dict[str, Any]:
         found = value_of(row.get(name))
         if found is not None:
             event[name] = found
-    event["long_running_tool_ids"] = json.loads(row["long_running_tool_ids_json"] or "[]")
+    event["long_running_tool_ids"] = parse_json(row["long_running_tool_ids_json"] or "[]")
     event["timestamp"] = _seconds(row["timestamp"])
     made = Event.model_validate(event)
     return made.model_dump(mode="json", exclude_none=True)

@@ -5,7 +5,6 @@ Values stay bytes, so no class of a user's is imported.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import AsyncIterator, Mapping
@@ -28,6 +27,7 @@ from langgraph.checkpoint.serde.jsonplus import (
     JsonPlusSerializer,
 )
 
+from memalchemy.codec.bounds import parse_json
 from memalchemy.contracts import Packed, PendingWrite
 from memalchemy.dialects import parse_url
 from memalchemy.errors import (
@@ -259,7 +259,7 @@ class Source(ABC):
         return StoredItem(
             tuple(row["prefix"].split(".")),
             row["key"],
-            value if isinstance(value, dict) else json.loads(value),
+            value if isinstance(value, dict) else parse_json(value),
             to_utc(row["created_at"]),
             to_utc(row["updated_at"]),
             to_utc(row["expires_at"]) if row.get("expires_at") else None,

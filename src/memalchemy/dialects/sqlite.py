@@ -59,7 +59,7 @@ from memalchemy.dialects.base import (
     original,
 )
 from memalchemy.dialects.namespace_range import Live
-from memalchemy.dialects.urls import EXPECTED, Target, single_value
+from memalchemy.dialects.urls import EXPECTED, Target, display_path, single_value
 from memalchemy.errors import UnknownURL
 from memalchemy.keys import encode_id
 from memalchemy.schema import NAME, NAMESPACE, TENANT, Base
@@ -675,7 +675,7 @@ class SQLite(Dialect):
                 "is read and written"
             )
         path = None if url.database in (None, "", ":memory:") else url.database
-        shown = URL.create(self.name, database=path).render_as_string(hide_password=False)
+        shown = display_path(self.name, path)
         return Target(
             self.name,
             URL.create(self.sqlalchemy_name, database=path),

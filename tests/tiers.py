@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 PATTERNS: dict[str, tuple[str, ...]] = {
     "release": (
         "behaviour/test_damaged_cells.py",
+        "behaviour/test_damaged_text_indexes.py",
         "behaviour/test_shared_transactions.py",
         "behaviour/test_sync_processes.py",
         "durability/test_cut_connections.py",

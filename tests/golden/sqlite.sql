@@ -6547,6 +6547,27 @@ WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
+-- log.text_indexes.index_is_aside(index=deltas_search)
+SELECT 1 AS is_aside
+WHERE NOT EXISTS (
+  SELECT 1
+  FROM sqlite_schema
+  WHERE name = 'deltas_search')
+
+-- log.text_indexes.index_is_aside(index=checkpoints_meta)
+SELECT 1 AS is_aside
+WHERE NOT EXISTS (
+  SELECT 1
+  FROM sqlite_schema
+  WHERE name = 'checkpoints_meta')
+
+-- log.text_indexes.index_is_aside(index=store_items_search)
+SELECT 1 AS is_aside
+WHERE NOT EXISTS (
+  SELECT 1
+  FROM sqlite_schema
+  WHERE name = 'store_items_search')
+
 -- log.text_indexes.purge(index=deltas_search)
 INSERT INTO deltas_search(deltas_search)
 VALUES ('optimize')
@@ -7892,17 +7913,41 @@ AND deltas.seq >= ?
 AND deltas.seq <= ?
 ORDER BY deltas.seq
 
--- maintenance.verify.text_indexes.compare_with_rows(index=deltas_search)
+-- maintenance.verify.text_indexes.compare_with_rows(index=deltas_search, step=0)
 INSERT INTO deltas_search(deltas_search, rank)
 VALUES ('integrity-check', 1)
 
--- maintenance.verify.text_indexes.compare_with_rows(index=checkpoints_meta)
+-- maintenance.verify.text_indexes.compare_with_rows(index=deltas_search, step=1)
+INSERT INTO deltas_search(rowid, search_text, scope)
+VALUES (-1, 'x', 'x')
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=deltas_search, step=2)
+INSERT INTO deltas_search(deltas_search, rowid, search_text, scope)
+VALUES ('delete', -1, 'x', 'x')
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=checkpoints_meta, step=0)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
 VALUES ('integrity-check', 1)
 
--- maintenance.verify.text_indexes.compare_with_rows(index=store_items_search)
+-- maintenance.verify.text_indexes.compare_with_rows(index=checkpoints_meta, step=1)
+INSERT INTO checkpoints_meta(rowid, terms)
+VALUES (-1, 'x')
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=checkpoints_meta, step=2)
+INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms)
+VALUES ('delete', -1, 'x')
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=store_items_search, step=0)
 INSERT INTO store_items_search(store_items_search, rank)
 VALUES ('integrity-check', 1)
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=store_items_search, step=1)
+INSERT INTO store_items_search(rowid, search_text, field_terms, scope)
+VALUES (-1, 'x', 'x', 'x')
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=store_items_search, step=2)
+INSERT INTO store_items_search(store_items_search, rowid, search_text, field_terms, scope)
+VALUES ('delete', -1, 'x', 'x', 'x')
 
 -- maintenance.verify.text_indexes.find_missed(index=deltas_search)
 SELECT deltas.seq AS seq
@@ -7967,21 +8012,173 @@ AND NOT EXISTS (
               1, 200), ' ', ''))) END, ' ', '" AND "') || '")' END)
 ORDER BY key
 
+-- maintenance.verify.text_indexes.read_state()
+SELECT (
+  SELECT count(*)
+  FROM sqlite_schema
+  WHERE type = 'trigger'
+  AND name IN (? || '_insert', ? || '_delete', ? || '_update')) = 3 AS in_use
+FROM sqlite_schema
+WHERE type = 'table'
+AND name = ?
+
 -- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=0)
-INSERT INTO deltas_search(deltas_search)
-VALUES ('delete-all')
+DROP TRIGGER IF EXISTS deltas_search_insert
 
 -- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=1)
+DROP TRIGGER IF EXISTS deltas_search_delete
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=2)
+DROP TRIGGER IF EXISTS deltas_search_update
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=3)
+PRAGMA writable_schema = ON
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=4)
+DELETE FROM sqlite_schema
+WHERE type = 'table'
+AND name = 'deltas_search'
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=5)
+PRAGMA writable_schema = RESET
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=6)
+DROP TABLE IF EXISTS deltas_search_data
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=7)
+DROP TABLE IF EXISTS deltas_search_idx
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=8)
+DROP TABLE IF EXISTS deltas_search_content
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=9)
+DROP TABLE IF EXISTS deltas_search_docsize
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=10)
+DROP TABLE IF EXISTS deltas_search_config
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=11)
+CREATE VIRTUAL TABLE deltas_search USING fts5(search_text, scope, content='', columnsize=0,
+    detail=column, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'")
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=12)
+CREATE TRIGGER deltas_search_insert AFTER
+INSERT ON deltas
+WHEN new.search_text IS NOT NULL BEGIN
 INSERT INTO deltas_search(rowid, search_text, scope)
-SELECT rowid, search_text, 'x' || lower(hex(deltas.tenant))
+SELECT new.rowid, new.search_text, 'x' || lower(hex(new.tenant))
+WHERE new.search_text IS NOT NULL; END
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=13)
+CREATE TRIGGER deltas_search_delete AFTER
+DELETE ON deltas
+WHEN old.search_text IS NOT NULL BEGIN
+INSERT INTO deltas_search(deltas_search, rowid, search_text, scope)
+SELECT 'delete', old.rowid, old.search_text, 'x' || lower(hex(old.tenant))
+WHERE old.search_text IS NOT NULL; END
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=14)
+CREATE TRIGGER deltas_search_update AFTER
+UPDATE OF search_text ON deltas BEGIN
+INSERT INTO deltas_search(deltas_search, rowid, search_text, scope)
+SELECT 'delete', old.rowid, old.search_text, 'x' || lower(hex(old.tenant))
+WHERE old.search_text IS NOT NULL;
+INSERT INTO deltas_search(rowid, search_text, scope)
+SELECT new.rowid, new.search_text, 'x' || lower(hex(new.tenant))
+WHERE new.search_text IS NOT NULL; END
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=15)
+INSERT INTO deltas_search(rowid, search_text, scope)
+SELECT rowid, deltas.search_text, 'x' || lower(hex(deltas.tenant))
 FROM deltas
-WHERE search_text IS NOT NULL
+WHERE deltas.search_text IS NOT NULL
 
 -- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=0)
-INSERT INTO checkpoints_meta(checkpoints_meta)
-VALUES ('delete-all')
+DROP TRIGGER IF EXISTS checkpoints_meta_insert
 
 -- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=1)
+DROP TRIGGER IF EXISTS checkpoints_meta_delete
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=2)
+DROP TRIGGER IF EXISTS checkpoints_meta_update
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=3)
+PRAGMA writable_schema = ON
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=4)
+DELETE FROM sqlite_schema
+WHERE type = 'table'
+AND name = 'checkpoints_meta'
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=5)
+PRAGMA writable_schema = RESET
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=6)
+DROP TABLE IF EXISTS checkpoints_meta_data
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=7)
+DROP TABLE IF EXISTS checkpoints_meta_idx
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=8)
+DROP TABLE IF EXISTS checkpoints_meta_content
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=9)
+DROP TABLE IF EXISTS checkpoints_meta_docsize
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=10)
+DROP TABLE IF EXISTS checkpoints_meta_config
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=11)
+CREATE VIRTUAL TABLE checkpoints_meta USING fts5(terms, content='', columnsize=0, detail=none,
+    tokenize='ascii')
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=12)
+CREATE TRIGGER checkpoints_meta_insert AFTER
+INSERT ON checkpoints
+WHEN new.meta <> '{}' BEGIN
+INSERT INTO checkpoints_meta(rowid, terms)
+SELECT new.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(new.meta))
+WHERE new.meta <> '{}'; END
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=13)
+CREATE TRIGGER checkpoints_meta_delete AFTER
+DELETE ON checkpoints
+WHEN old.meta <> '{}' BEGIN
+INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms)
+SELECT 'delete', old.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(old.meta))
+WHERE old.meta <> '{}'; END
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=14)
+CREATE TRIGGER checkpoints_meta_update AFTER
+UPDATE OF meta ON checkpoints BEGIN
+INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms)
+SELECT 'delete', old.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(old.meta))
+WHERE old.meta <> '{}';
+INSERT INTO checkpoints_meta(rowid, terms)
+SELECT new.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(new.meta))
+WHERE new.meta <> '{}'; END
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=15)
 INSERT INTO checkpoints_meta(rowid, terms)
 SELECT rowid, (
   SELECT group_concat(lower(hex(key || char(31) || CASE
@@ -7990,16 +8187,87 @@ SELECT rowid, (
         ELSE type END)), ' ')
   FROM json_each(checkpoints.meta))
 FROM checkpoints
-WHERE meta <> '{}'
+WHERE checkpoints.meta <> '{}'
 
 -- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=0)
-INSERT INTO store_items_search(store_items_search)
-VALUES ('delete-all')
+DROP TRIGGER IF EXISTS store_items_search_insert
 
 -- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=1)
-INSERT INTO store_items_search(rowid, scope, search_text, field_terms)
-SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)),
-  search_text, field_terms
+DROP TRIGGER IF EXISTS store_items_search_delete
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=2)
+DROP TRIGGER IF EXISTS store_items_search_update
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=3)
+PRAGMA writable_schema = ON
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=4)
+DELETE FROM sqlite_schema
+WHERE type = 'table'
+AND name = 'store_items_search'
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=5)
+PRAGMA writable_schema = RESET
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=6)
+DROP TABLE IF EXISTS store_items_search_data
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=7)
+DROP TABLE IF EXISTS store_items_search_idx
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=8)
+DROP TABLE IF EXISTS store_items_search_content
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=9)
+DROP TABLE IF EXISTS store_items_search_docsize
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=10)
+DROP TABLE IF EXISTS store_items_search_config
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=11)
+CREATE VIRTUAL TABLE store_items_search USING fts5(search_text, field_terms, scope, content='',
+    columnsize=0, detail=column, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'")
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=12)
+CREATE TRIGGER store_items_search_insert AFTER
+INSERT ON store_items
+WHEN (new.search_text IS NOT NULL
+  OR new.field_terms IS NOT NULL) BEGIN
+INSERT INTO store_items_search(rowid, search_text, field_terms, scope)
+SELECT new.rowid, new.search_text, new.field_terms,
+  'x' || lower(hex(new.tenant || char(31) || new.namespace))
+WHERE (new.search_text IS NOT NULL
+  OR new.field_terms IS NOT NULL); END
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=13)
+CREATE TRIGGER store_items_search_delete AFTER
+DELETE ON store_items
+WHEN (old.search_text IS NOT NULL
+  OR old.field_terms IS NOT NULL) BEGIN
+INSERT INTO store_items_search(store_items_search, rowid, search_text, field_terms, scope)
+SELECT 'delete', old.rowid, old.search_text, old.field_terms,
+  'x' || lower(hex(old.tenant || char(31) || old.namespace))
+WHERE (old.search_text IS NOT NULL
+  OR old.field_terms IS NOT NULL); END
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=14)
+CREATE TRIGGER store_items_search_update AFTER
+UPDATE OF search_text, field_terms ON store_items BEGIN
+INSERT INTO store_items_search(store_items_search, rowid, search_text, field_terms, scope)
+SELECT 'delete', old.rowid, old.search_text, old.field_terms,
+  'x' || lower(hex(old.tenant || char(31) || old.namespace))
+WHERE (old.search_text IS NOT NULL
+  OR old.field_terms IS NOT NULL);
+INSERT INTO store_items_search(rowid, search_text, field_terms, scope)
+SELECT new.rowid, new.search_text, new.field_terms,
+  'x' || lower(hex(new.tenant || char(31) || new.namespace))
+WHERE (new.search_text IS NOT NULL
+  OR new.field_terms IS NOT NULL); END
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=15)
+INSERT INTO store_items_search(rowid, search_text, field_terms, scope)
+SELECT rowid, store_items.search_text, store_items.field_terms,
+  'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace))
 FROM store_items
 WHERE (store_items.search_text IS NOT NULL
   OR store_items.field_terms IS NOT NULL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import weakref
@@ -23,7 +24,9 @@ from memalchemy.database.connection_lock import ConnectionLock
 from memalchemy.database.driver_errors import (
     ConnectionLost,
     RolledBack,
+    TableMissing,
     TenantNotSet,
+    TextIndexDamaged,
     Translate,
     translating,
     translator,
@@ -55,6 +58,7 @@ from memalchemy.dialects import DIALECTS, Dialect, Target, dialect_of, display, 
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
+    Corrupt,
     DatabaseUnreachable,
     MemalchemyError,
     SchemaOutdated,
@@ -68,6 +72,11 @@ U = TypeVar("U")
 
 ATTEMPTS = 4
 CONNECT_TIMEOUT = 10.0
+
+_log = logging.getLogger(__name__)
+
+_MAYBE_OF_AN_INDEX = ("SQLITE_CORRUPT", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
+"""SQLite's codes of errors that damage to a table of FTS5 was seen to raise without naming it."""
 
 _BATCH = Intent("statement", writes_payloads=True)
 """The intent of a batch's statement. Each of its rows was checked before it joined the batch."""
@@ -207,7 +216,15 @@ class Backend:
                 await self.ready()
             kind = intent.kind_on(self.dialect)
             repeatable = intent.repeatable or not intent.writes or kind == "maintenance"
-            alone = partial(self._retry, job, kind, repeatable, is_program=True, tenant=tenant)
+            alone = partial(
+                self._retry,
+                job,
+                kind,
+                repeatable,
+                is_program=True,
+                tenant=tenant,
+                sets_aside=not intent.examines_index,
+            )
             if batch is not None and self._executor.batches_statements:
                 send = partial(self.run, intent=_BATCH, tenant=tenant)
                 return await self._batcher.write(
@@ -234,7 +251,8 @@ class Backend:
             if self.dialect.single_writer and self.url.database is not None:
                 sqlite_forks.refuse_inherited(self.url.database)
             if self._migrate == "upgrade":
-                await self.migrate("head", only_if_needed=True)
+                if not await self._is_migrated():
+                    await self.migrate("head", only_if_needed=True)
             elif self._migrate != "off":
                 await self.check()
             wall = await self.tenant_wall()
@@ -243,6 +261,12 @@ class Backend:
             if self.dialect.has_to_learn:
                 await self.run_schema_job(lambda c: self.dialect.learn(c, self.schema))
             self._is_ready = True
+
+    async def _is_migrated(self) -> bool:
+        """Return whether a SQLite file needs no migration, which would lock it."""
+        if not self._executor.file_bytes():
+            return False
+        return await self.run_schema_job(lambda c: migrate.usable(c, schema=self.schema))
 
     async def tenant_wall(self) -> TenantWall:
         """Read how the tenants are walled for this role, and go by it from now on."""
@@ -340,8 +364,12 @@ class Backend:
     @asynccontextmanager
     async def transaction(self, tenant: str) -> AsyncIterator[AsyncConnection]:
         await self.ready()
-        async with self._in_transaction(self._executor.transaction(), tenant) as connection:
-            yield connection
+        try:
+            async with self._in_transaction(self._executor.transaction(), tenant) as connection:
+                yield connection
+        except (Corrupt, StatementFailed) as error:
+            await self._set_indexes_aside(error)  # the next transaction can write
+            raise
 
     @asynccontextmanager
     async def snapshot(self, tenant: str) -> AsyncIterator[AsyncConnection]:
@@ -494,18 +522,19 @@ class Backend:
         *,
         is_program: bool = False,
         tenant: str | None = None,
+        sets_aside: bool = True,
     ) -> Any:
         """Run *job*, again if its transaction was rolled back or its connection was lost.
 
         Where a lost connection leaves it unknown whether the job was committed, only a *repeatable*
-        one is run again.
+        one is run again. With *sets_aside* a text index that stops a write is set aside first.
         """
         writes = Intent(kind).writes
         for number in range(1, ATTEMPTS + 1):
             attempt = Attempt(tenant if self._wall.is_active else None)
             try:
-                with translating(self._translate_host_code):
-                    return await self._executor.run(job, kind, attempt, is_program=is_program)
+                run = partial(self._executor.run, job, kind, attempt, is_program=is_program)
+                return await self._run_beside_indexes(run, sets_aside and writes)
             except RolledBack:
                 if number == ATTEMPTS:
                     raise
@@ -516,6 +545,11 @@ class Backend:
                 if not (await self.tenant_wall()).is_active:
                     raise
                 continue
+            except TableMissing:
+                # SQLite's own VACUUM, of another process, has rewritten the file: a statement that
+                # is compiled meanwhile may find no table. Nothing was done.
+                if number == ATTEMPTS or not await self._is_table_there():
+                    raise
             except (ConnectionLost, StatementFailed) as error:
                 if not self._may_be_committed(error, attempt.commit_sent):
                     raise
@@ -541,6 +575,64 @@ class Backend:
             publish(Event("database.retry", details={"attempt": number}))
             await asyncio.sleep(random.uniform(0, 0.02 * 4**number))
         raise AssertionError("unreachable")
+
+    async def _is_table_there(self) -> bool:
+        """Return whether a SQLite file has the schema, although a statement missed a table."""
+        if not self.dialect.single_writer:
+            return False
+        with translating(self.translate):
+            found: str | None = await self._executor.run(
+                lambda c: migrate.current(c, schema=self.schema),
+                "read",
+                Attempt(None),
+                is_program=False,
+            )
+        return found is not None
+
+    async def _run_beside_indexes(
+        self, run: Callable[[], Coroutine[Any, Any, Any]], sets_aside: bool
+    ) -> Any:
+        """Run, and with *sets_aside* run again if a damaged text index was in the way."""
+        try:
+            with translating(self._translate_host_code):
+                return await run()
+        except (Corrupt, StatementFailed) as error:
+            if not (sets_aside and await self._set_indexes_aside(error)):
+                raise
+        with translating(self._translate_host_code):
+            return await run()
+
+    async def _set_indexes_aside(self, error: Corrupt | StatementFailed) -> bool:
+        """Set damaged text indexes aside if one may have caused *error*; return whether any was.
+
+        Rows are then written without words, and found again after ``verify --repair``.
+        """
+        some_is = isinstance(error, TextIndexDamaged)
+        code = getattr(error.__cause__, "sqlite_errorname", None) or getattr(
+            getattr(error.__cause__, "orig", None), "sqlite_errorname", ""
+        )
+        if not self.dialect.single_writer or not (some_is or code in _MAYBE_OF_AN_INDEX):
+            return False
+
+        def job(connection: Connection) -> list[str]:
+            return [*self.dialect.text.set_aside_damaged(connection, some_is=some_is)]
+
+        try:
+            with translating(self.translate):
+                names: list[str] = await self._executor.run(
+                    job, "transaction", Attempt(None), is_program=False
+                )
+        except MemalchemyError:
+            return False
+        for name in names:
+            publish(Event("database.text_index_set_aside", details={"index": name}))
+            _log.warning(
+                "the text index %s of %s is damaged and was set aside: rows are written, and no "
+                "search finds them by it, until `memalchemy verify --repair` makes it anew",
+                name,
+                self.display,
+            )
+        return bool(names)
 
     def _may_be_committed(self, error: MemalchemyError, commit_sent: bool) -> bool:
         """Return whether a transaction that ended with *error* may be committed all the same."""

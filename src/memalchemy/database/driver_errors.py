@@ -26,6 +26,14 @@ class ConnectionLost(DatabaseUnreachable):
     """The connection went away; whether the statement that was running ran is unknown."""
 
 
+class TableMissing(SchemaOutdated):
+    """A statement found a table of memalchemy's missing."""
+
+
+class TextIndexDamaged(Corrupt):
+    """A text index is damaged or set aside. It is derived from the rows, which are whole."""
+
+
 class RolledBack(StatementFailed):
     """The database rolled the transaction back (deadlock, serialisation); repeating it is safe."""
 
@@ -146,7 +154,7 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
                 "Database the primary's URL, and this one as read_url="
             )
         if failure is Failure.MISSING_TABLE:
-            return SchemaOutdated(None, migrate.head())
+            return TableMissing(None, migrate.head())
         if failure is Failure.UNIQUE:
             return UniqueViolation(f"a unique key is taken in {display}{why}", sqlstate=code)
         if failure is Failure.IN_USE:
@@ -165,8 +173,19 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
             )
         if failure is Failure.FULL:
             return StatementFailed(f"{display} has no room left{why}", sqlstate=code)
+        if failure is Failure.TEXT_INDEX:
+            return TextIndexDamaged(
+                f"a text index of {display} is damaged or set aside{why}; the rows that it is made "
+                "of are whole. `memalchemy verify --repair` makes it anew."
+            )
         if failure is Failure.CORRUPT:
-            return Corrupt(f"{display} is damaged or is not a database{why}")
+            rescue = ""
+            if dialect.single_writer:
+                rescue = (
+                    ". What can be read of it comes into a new file by `memalchemy copy --from "
+                    "DAMAGED --to NEW`; otherwise restore a backup"
+                )
+            return Corrupt(f"{display} is damaged or is not a database{why}{rescue}")
         if isinstance(error, (DBAPIError, *dialect.driver_errors)):
             return StatementFailed(
                 f"{display} refused a statement{why}{todo and f'.{todo}'}", sqlstate=code

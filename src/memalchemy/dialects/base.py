@@ -84,6 +84,7 @@ class Failure(enum.Enum):
     TENANT_NOT_SET = "tenant not set"  # the tenants are walled, and the transaction names none
     IN_USE = "in use"  # another task is using the connection; the driver sent nothing
     FULL = "full"
+    TEXT_INDEX = "text index"  # one is damaged, or set aside; the rows are not
     CORRUPT = "corrupt"
     OTHER = "other"
 
@@ -323,13 +324,13 @@ class TextIndexes:
         """Query 1 if the index called ``:p_index`` is in use, else 0; no row if it is gone."""
         return None
 
-    def check_integrity(self, index: str) -> Executable | None:
-        """Compare an index with its rows, or its structure alone; fails as `Failure.CORRUPT`.
+    def check_integrity(self, index: str) -> Sequence[Executable]:
+        """Compare an index with its rows, or its structure alone; a damaged one is an error.
 
         Others cannot write meanwhile. Where it is the structure alone, `unindexed_rows` finds what
         is missing.
         """
-        return None
+        return ()
 
     def unindexed_rows(self, index: str) -> Executable | None:
         """Query the rows of a log that an index does not find by their own words, as ``seq``.
@@ -346,6 +347,18 @@ class TextIndexes:
     def rebuild(self, index: str) -> Sequence[Executable]:
         """Build an index anew from its rows: in a transaction, or one statement outside of any."""
         return ()
+
+    def set_aside_damaged(self, connection: Connection, *, some_is: bool) -> Sequence[str]:
+        """Set damaged indexes aside, so that rows can be written; return their names.
+
+        Where a damaged index stops writes. With *some_is* one of them is damaged, whether or not
+        its own check says so.
+        """
+        return ()
+
+    def is_aside(self, index: str) -> Executable | None:
+        """Query one row if an index has been set aside, where that can be."""
+        return None
 
     def repair_advice(self, index: str, schema: str | None) -> str:
         """Return what somebody with more rights than the application can do about a bad index."""

@@ -236,6 +236,8 @@ def text_without_password(given: object) -> str | None:
         return str(os.fspath(given))
     if not isinstance(given, str | URL):
         return None
+    if isinstance(given, str) and re.match(r"sqlite(\+\w+)?:///", given):
+        return given  # its path is not for SQLAlchemy to decode
     try:
         url = make_url(given)
     except ArgumentError:  # a path

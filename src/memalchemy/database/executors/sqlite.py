@@ -82,10 +82,14 @@ class SQLiteExecutor(Executor):
         self._statement_timeout = statement_timeout
         self._memory: MemoryConnection | None = None
         self._readers: Readers | None = None
+        self._opened: sqlite_forks.FileId | None = None
+        """The file that was opened first, by which the others are held to be the same."""
         self._transaction_engine: AsyncEngine | None = None
         self._lock = threading.Lock()
         self._closing = threading.RLock()
-        self.writer: Writer = Writer(self._connect_writer, is_the_database=path is None)
+        self.writer: Writer = Writer(
+            self._connect_writer, self._check_same_file, is_the_database=path is None
+        )
 
     async def run(
         self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool
@@ -101,7 +105,7 @@ class SQLiteExecutor(Executor):
         if kind in ("read", "read_transaction") and self._path is not None:
             with self._lock:
                 if self._readers is None:
-                    self._readers = Readers(self._connect_reader)
+                    self._readers = Readers(self._connect_reader, self._check_same_file)
                 result = self._readers.submit(job)
             return await result
         self._refuse_while_held()
@@ -194,6 +198,7 @@ class SQLiteExecutor(Executor):
         self._refuse_while_held()
         memory = self._memory
         self.writer.close()
+        self._opened = None  # the file may be replaced before it is used again
         with self._lock:
             readers, self._readers = self._readers, None
             if self._memory is memory:  # another may have been opened meanwhile
@@ -243,8 +248,33 @@ class SQLiteExecutor(Executor):
         return self._memory
 
     def _open_file(self, *, read_only: bool = False) -> SQLiteConnection:
-        if self._read_only:
-            return self._open_read_only()
+        self._check_same_file()
+        opened = self._open_read_only() if self._read_only else self._open_shared(read_only)
+        if self._opened is None:
+            self._opened = opened.file
+        return opened
+
+    def _check_same_file(self) -> None:
+        """Refuse to go on when the file was removed or replaced: nobody would find what is stored.
+
+        The connections still have the file that was there before, without its name.
+        """
+        if self._opened is None or self._path is None or self._read_only:
+            return  # a reader of a file that others replace reads the new one
+        try:
+            found = os.stat(self._path)
+            if (found.st_dev, found.st_ino) == self._opened:
+                return
+            what = "replaced by another file"
+        except FileNotFoundError:
+            what = "removed or renamed"
+        raise DatabaseUnreachable(
+            f"{self._path} was {what} while it was open. Nothing was done: what this process would "
+            "store now is in no file that anybody finds. Close the Database; if the file is to be "
+            "another one, a new Database opens that."
+        )
+
+    def _open_shared(self, read_only: bool) -> SQLiteConnection:
         # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
         deadline = time.monotonic() + self._open_timeout
         assert self._path is not None

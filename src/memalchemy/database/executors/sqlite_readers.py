@@ -33,11 +33,12 @@ ATTEMPTS = 20
 class Readers:
     """Runs jobs in the order of their arrival, up to `READERS` at once.
 
-    *connect* is called in each reader's thread on its first job.
+    *connect* is called in each reader's thread on its first job, *check* before each job.
     """
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
+    def __init__(self, connect: Callable[[], Connection], check: Callable[[], object]) -> None:
         self._connect = connect
+        self.check = check
         self._lock = threading.Lock()
         self._waiting: deque[QueuedJob] = deque()
         self._readers: list[_Reader] = []
@@ -137,6 +138,7 @@ class _Reader:
 
     def _try(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
         try:
+            self._readers.check()
             if self._direct is None:
                 self._direct = self._readers.connect()
             return reply, job(self._direct), None

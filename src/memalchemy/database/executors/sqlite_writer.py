@@ -62,13 +62,20 @@ class _Abandon:
 class Writer:
     """Runs jobs in the order of their arrival, several in one transaction.
 
-    *connect* is called in the writer's thread on first use. The connection is in autocommit mode;
-    the writer sends BEGIN IMMEDIATE and COMMIT on it. With *is_the_database*, as in memory, the
-    connection is never closed before the end.
+    *connect* is called in the writer's thread on first use, *check* before each transaction.
+    The connection is in autocommit mode; the writer sends BEGIN IMMEDIATE and COMMIT on it. With
+    *is_the_database*, as in memory, the connection is never closed before the end.
     """
 
-    def __init__(self, connect: Callable[[], Connection], *, is_the_database: bool = False) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        check: Callable[[], object],
+        *,
+        is_the_database: bool = False,
+    ) -> None:
         self._connect = connect
+        self._check = check
         self._is_the_database = is_the_database
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -202,6 +209,7 @@ class Writer:
                 resolve([(reply, result, None)])
 
     def _begin(self) -> SQLiteDirectConnection:
+        self._check()
         if self._direct is None:
             self._direct = SQLiteDirectConnection(self._connect())
             self._direct.register()

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -440,6 +441,52 @@ class MemalchemySession(OpenAIAdapter):
             log, self.session_id, version, found[-limit:], len(found) <= limit, prune_prefix
         )
 
+    async def _read_compaction_items(
+        self, limit: int | None
+    ) -> tuple[list[TResponseInputItem], bool]:
+        # The SDK's compaction looks for this name, and without it may send items that it read
+        # before others wrote.
+        branch = await self._current(None)
+        log = self._log_of(branch)
+        version = await log.version(self.session_id)
+        _compacted.set(_Compacted(log, self.session_id, branch, version))
+        items = await self.get_items(limit)
+        return items, limit is not None and len(items) < limit
+
+    async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
+        # The SDK's compaction by hand looks for this name, and without it clears the session, with
+        # all branches and with what others wrote meanwhile.
+        self._check_open()
+        read = _compacted.get()
+        if read is None or read.log.db is not self.db or read.session_id != self.session_id:
+            # An EncryptedSession around the compaction read the items itself, at an unknown
+            # version: the SDK then clears the session and adds what is to be in it.
+            return False
+        _compacted.set(None)
+
+        async def replace() -> None:
+            async with self.db.transaction() as tx, self._prolonging(read.log, read.branch, tx):
+                await read.log.replace_suffix(
+                    self.session_id,
+                    0,
+                    [_plain(item) for item in items],
+                    expected_version=read.version,
+                    connection=tx,
+                )
+                usage = usage_namespace(self.session_id, read.branch)
+                await self.store.clear_namespace(usage, connection=tx)
+
+        try:
+            await uninterrupted(replace())
+        except (Conflict, ThreadDeleted) as error:
+            raise Conflict(
+                f"session {self.session_id!r} was changed while it was compacted; nothing was "
+                "replaced. Compact it again",
+                expected=read.version,
+                current=getattr(error, "current", None),
+            ) from error
+        return True
+
     # --- Reading and writing a branch -------------------------------------------------------------
 
     async def _all_items(self, log: ThreadLog) -> list[Any]:
@@ -672,6 +719,20 @@ class MemalchemySession(OpenAIAdapter):
         log = self._log_of(branch)
         _, found = await log.scan(self.session_id, make, connection=connection)
         return found
+
+
+@dataclass(frozen=True)
+class _Compacted:
+    """A branch as it was when its items were read to be compacted."""
+
+    log: ThreadLog
+    session_id: str
+    branch: str
+    version: int
+
+
+_compacted: ContextVar[_Compacted | None] = ContextVar("compacted", default=None)
+"""The last of them in this task: several compactions may use one session object at once."""
 
 
 class _BranchGone(Exception):

@@ -22,7 +22,7 @@ from memalchemy.importers.target import BATCH, Items, Record, Whole
 from memalchemy.integrations._base import NO_LIMIT
 from memalchemy.integrations._importers._json import value_of
 from memalchemy.integrations.google_adk import MemalchemySessionService
-from memalchemy.integrations.google_adk.sessions import SESSION, moment
+from memalchemy.integrations.google_adk.sessions import SESSION, event_key, moment
 
 _SESSION = ("app_name", "user_id", "id")
 _SCHEMA = "adk_internal_metadata"
@@ -187,7 +187,8 @@ class _Session:
             for at in range(start, len(events), BATCH):
                 some = events[at : at + BATCH]
                 times = [moment(event["timestamp"]) for event in some]
-                await log.append(id_, some, occurred_at=times, connection=tx)
+                keys = [event_key(event["id"]) for event in some]
+                await log.append(id_, some, keys=keys, occurred_at=times, connection=tx)
             await service.store.clear_namespace(namespace, connection=tx)
             values = {SESSION: {"update_time": self._value["update_time"]}}
             values |= {f":{name}": value for name, value in self._value["state"].items()}

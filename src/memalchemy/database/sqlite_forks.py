@@ -140,10 +140,10 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _inherited
+    global _inherited, _opening
     _after_fork_in_parent()
-    # If the fork did not get it, a thread has it that is not in this process.
-    _opening._at_fork_reinit()
+    # If the fork did not get the lock, a thread has it that is not in this process.
+    _opening = threading.RLock()
     left = _live_connections()
     _left_to_the_parent.extend(left)
     _open.clear()

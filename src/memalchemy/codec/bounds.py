@@ -21,7 +21,12 @@ import orjson
 import ormsgpack
 
 MAX_OVERHEAD = 64 * 1024 * 1024
-"""Bytes of memory that a decoded value may take above the size of its encoding."""
+"""Bytes of memory that a value may take above `EXPANSION` times the size of its encoding."""
+
+EXPANSION = 6
+"""Bytes of memory that a byte of an ordinary value may take: those of a long conversation of short
+messages take five, an empty map takes seventy.
+"""
 
 _ALLOWANCE = 4 * 1024 * 1024
 """Bytes for what is not counted, such as blocks of memory that are not full."""
@@ -97,7 +102,7 @@ def check_memory(parts: Iterable[bytes]) -> None:
         Oversized: they do.
     """
     parts = tuple(parts)
-    limit = MAX_OVERHEAD - _ALLOWANCE + sum(map(len, parts))
+    limit = MAX_OVERHEAD - _ALLOWANCE + EXPANSION * sum(map(len, parts))
     if sum(len(part) * _rates(part)[1] for part in parts) <= limit:
         return
     if sum(map(_quick_bound, parts)) <= limit:

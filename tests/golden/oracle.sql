@@ -1592,6 +1592,12 @@ AND checkpoints.checkpoint_id = :p_checkpoint_id
 SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) AS now
 FROM DUAL
 
+-- database.clock.read_takes_writes()
+SELECT CASE
+WHEN sys_context('USERENV', 'DATABASE_ROLE') = 'PRIMARY' THEN 1
+ELSE 0 END AS writes
+FROM DUAL
+
 -- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant

@@ -1772,6 +1772,11 @@ AND checkpoints.checkpoint_id = $2::VARCHAR
 -- database.clock.read_clock()
 SELECT CURRENT_TIMESTAMP AS now
 
+-- database.clock.read_takes_writes()
+SELECT CASE
+WHEN current_setting('transaction_read_only') = 'off' THEN 1
+ELSE 0 END AS writes
+
 -- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR

@@ -8,7 +8,7 @@ import os
 import random
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,14 +20,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 from memalchemy import migrate
 from memalchemy.contracts import Durability, Health, MigrateMode
 from memalchemy.database import sqlite_forks
+from memalchemy.database.clock import read_takes_writes
+from memalchemy.database.compiled import execute_with_sqlalchemy
 from memalchemy.database.connection_lock import ConnectionLock
 from memalchemy.database.driver_errors import (
     ConnectionLost,
     RolledBack,
     TableMissing,
+    TakesNoWrites,
     TenantNotSet,
     TextIndexDamaged,
     Translate,
+    takes_no_writes,
     translating,
     translator,
     translator_for_host_code,
@@ -38,6 +42,7 @@ from memalchemy.database.executors.batching import BatchedRow, Batcher
 from memalchemy.database.executors.host import HostConnection, run_on_host
 from memalchemy.database.executors.sqlalchemy import SQLAlchemyExecutor
 from memalchemy.database.executors.sqlite import SQLiteExecutor
+from memalchemy.database.first_statement import prepare
 from memalchemy.database.intent import Intent, Kind
 from memalchemy.database.program_runner import (
     Decode,
@@ -298,6 +303,27 @@ class Backend:
             lambda c: migrate.check(c, schema=self.schema, read_only=self.read_only, tables=tables)
         )
 
+    async def check_takes_writes(self) -> None:
+        """Look whether the node takes writes, unless none are to be sent there.
+
+        Raises:
+            CapabilityMissing: it takes none.
+        """
+        if self.dialect.maintenance.takes_writes is None or self.read_only:
+            return
+        query = read_takes_writes(self.dialect)
+
+        def look(connection: Connection) -> None:
+            (row,) = execute_with_sqlalchemy(connection, query, {}, {})
+            if not row.writes:
+                # As after a statement that was refused: the name may lead to another node.
+                self.dialect.abandon(connection.connection.driver_connection)
+                with suppress(SQLAlchemyError):
+                    connection.exec_driver_sql("SELECT 1")
+                raise takes_no_writes(self.display)
+
+        await self.run_schema_job(look)
+
     async def current(self) -> str | None:
         try:
             return await self.run_schema_job(lambda c: migrate.current(c, schema=self.schema))
@@ -483,8 +509,12 @@ class Backend:
             ConnectionLock.of(connection).confine(transaction.sync_transaction)
             try:
                 if self._wall.is_active:
+
+                    def wall_in(sync: Connection) -> None:
+                        prepare(sync, lambda c: set_tenant_of(c, self.dialect, tenant))
+
                     with translating(self.translate):
-                        await connection.run_sync(set_tenant_of, self.dialect, tenant)
+                        await connection.run_sync(wall_in)
                 yield connection
             except BaseException as error:
                 await self._roll_back(connection, transaction, error)
@@ -530,6 +560,7 @@ class Backend:
         one is run again. With *sets_aside* a text index that stops a write is set aside first.
         """
         writes = Intent(kind).writes
+        is_elsewhere = False
         for number in range(1, ATTEMPTS + 1):
             attempt = Attempt(tenant if self._wall.is_active else None)
             try:
@@ -538,6 +569,12 @@ class Backend:
             except RolledBack:
                 if number == ATTEMPTS:
                     raise
+            except TakesNoWrites:
+                # Its connection was given up, and the name may lead to another node by now.
+                if is_elsewhere or self.dialect.single_writer:
+                    raise
+                is_elsewhere = True
+                continue
             except TenantNotSet:
                 # The wall was built while this process ran.
                 if attempt.tenant is not None or tenant is None:

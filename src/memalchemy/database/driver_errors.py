@@ -38,6 +38,13 @@ class RolledBack(StatementFailed):
     """The database rolled the transaction back (deadlock, serialisation); repeating it is safe."""
 
 
+class TakesNoWrites(CapabilityMissing):
+    """The node takes no writes, so nothing was done; another connection may lead to one that does.
+
+    After a failover the name of the primary leads elsewhere, and connections stay where they are.
+    """
+
+
 class TenantNotSet(StatementFailed):
     """The tenants are walled by row-level security, and the transaction did not say its tenant.
 
@@ -149,10 +156,7 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
                 "row-level security the role writes as its own tenant alone."
             )
         if failure is Failure.READ_ONLY:
-            return CapabilityMissing(
-                f"{display} takes no writes{why}: it is a replica, or is set to be read only. Give "
-                "Database the primary's URL, and this one as read_url="
-            )
+            return takes_no_writes(display, why)
         if failure is Failure.MISSING_TABLE:
             return TableMissing(None, migrate.head())
         if failure is Failure.UNIQUE:
@@ -161,6 +165,10 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
             return MemalchemyError(
                 "another task is using this connection, so nothing was sent: await each statement "
                 "of a transaction before the next, or give each task a transaction of its own"
+            )
+        if failure is Failure.NOT_PREPARED:
+            return RolledBack(
+                f"{display} refused a statement{why}{todo and f'.{todo}'}", sqlstate=code
             )
         if failure is Failure.ROLLED_BACK:
             return RolledBack(f"{display} rolled the transaction back{why}", sqlstate=code)
@@ -193,3 +201,11 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
         return error
 
     return translate
+
+
+def takes_no_writes(display: str, why: str = "") -> TakesNoWrites:
+    """Return the error of a node that takes no writes."""
+    return TakesNoWrites(
+        f"{display} takes no writes{why}: it is a replica, or is set to be read only. Give "
+        "Database the primary's URL, and this one as read_url="
+    )

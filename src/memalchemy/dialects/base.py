@@ -77,6 +77,7 @@ class Failure(enum.Enum):
     BUSY = "busy"  # locked by others for longer than the timeout
     AUTHENTICATION = "authentication"
     PERMISSION = "permission"
+    NOT_PREPARED = "not prepared"  # the session has lost a prepared statement; nothing was executed
     READ_ONLY = "read only"  # a replica, or a server that was told to take no writes
     ROLLED_BACK = "rolled back"  # deadlock or serialisation: nothing happened, repeating is safe
     UNIQUE = "unique"
@@ -481,11 +482,13 @@ class Maintenance:
     Attributes:
         server_version: the query for the server's version.
         utc_now: the current time as SQL, as a column of times stores it.
+        takes_writes: a condition that holds where the session may write; ``None``: it always does.
         byte_literal: the one byte ``-`` as SQL: Oracle reads an empty value as NULL.
     """
 
     server_version: ClassVar[str]
     utc_now: ClassVar[str] = "CURRENT_TIMESTAMP"
+    takes_writes: ClassVar[str | None] = None
     byte_literal: ClassVar[str]
 
     def lock_migrations(self, connection: Connection, schema: str | None) -> None:
@@ -771,6 +774,17 @@ class Dialect:
 
     def at_work(self, raw: Any) -> bool:
         """Return whether closing a driver's connection now would break another task's statement."""
+        return False
+
+    def is_lost(self, raw: Any, error: BaseException) -> bool:
+        """Return whether *error* of a driver's connection says that there is no more to it."""
+        return False
+
+    def has_said_farewell(self, raw: Any) -> bool:
+        """Return whether the server has ended a driver's idle connection, unnoticed by the driver.
+
+        Nothing is sent, and nobody is waited for. `False` where it cannot be known.
+        """
         return False
 
     def interrupt(self, raw: Any) -> None:

@@ -28,6 +28,7 @@ from memalchemy.database.connection_lock import SoleConnection, guard
 from memalchemy.database.driver_errors import RolledBack, Translate, translating
 from memalchemy.database.engine_options import engine_options
 from memalchemy.database.executors.base import Attempt, Executor
+from memalchemy.database.first_statement import SESSION_TENANT, TransactionConnection
 from memalchemy.database.intent import Kind
 from memalchemy.database.program_runner import synchronous
 from memalchemy.database.tenant_wall import set_tenant_of
@@ -36,9 +37,6 @@ from memalchemy.dialects import Dialect, Target
 from memalchemy.errors import CapabilityMissing
 
 T = TypeVar("T")
-
-SESSION_TENANT = "memalchemy_tenant"
-"""The key of `Connection.info` for the tenant that was set for the session."""
 
 _AUTOCOMMIT = {"isolation_level": "AUTOCOMMIT"}
 
@@ -91,7 +89,7 @@ class LoopEngine:
 
     def take_kept(self) -> Any:
         """Return the connection that was kept last; ``None`` if there is none to use."""
-        return self.kept.pop() if self.kept and self.kept[-1].may_be_kept else None
+        return self.kept.pop() if self.kept and self.kept[-1].may_be_used else None
 
     def keep(self, connection: Any) -> bool:
         """Keep *connection* for the next program, unless the pool needs it."""
@@ -204,8 +202,12 @@ class SQLAlchemyExecutor(Executor):
 
         Errors inside the block are raised unchanged.
         """
-        async with self._connect(autocommit=False) as connection:
+        async with self._connect(autocommit=False, kind=TransactionConnection) as connection:
+            sync = connection.sync_connection
+            assert isinstance(sync, TransactionConnection)
+            sync.mode = self._mode_of(connection, autocommit=False)
             if isolation is not None:
+                sync.mode |= {"isolation_level": isolation}
                 with translating(self._translate):
                     await _set_mode(connection, isolation_level=isolation)
             yield connection
@@ -336,8 +338,10 @@ class SQLAlchemyExecutor(Executor):
             raise
 
     @asynccontextmanager
-    async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
-        """Lend a connection of this loop's engine.
+    async def _connect(
+        self, *, autocommit: bool, kind: type[Connection] = Connection
+    ) -> AsyncIterator[AsyncConnection]:
+        """Lend a connection of this loop's engine, above which there is one of *kind*.
 
         An engine in memory has a sole connection, which its users take in turns.
         """
@@ -349,7 +353,10 @@ class SQLAlchemyExecutor(Executor):
                 await stack.enter_async_context(loop_engine.sole.turn())
             with translating(self._translate_connecting):
                 async with loop_engine.asks_pool():
-                    connection = await stack.enter_async_context(loop_engine.plain.connect())
+                    engine = loop_engine.plain
+                    sync = await greenlet_spawn(kind, engine.sync_engine)
+                    connection = AsyncConnection(engine, sync)
+                    stack.push_async_exit(connection)
             if loop_engine.sole is not None:
                 loop_engine.sole.check_free(connection, self._dialect)
             if not autocommit and connection.sync_connection is not None:
@@ -370,7 +377,7 @@ class SQLAlchemyExecutor(Executor):
         # Of an engine of the host's: in autocommit a transaction would be none.
         if getattr(sync.connection.dbapi_connection, "autocommit", None) is True:
             return {"isolation_level": sync.default_isolation_level} | self._mode
-        return self._mode
+        return dict(self._mode)
 
 
 async def _set_mode(connection: AsyncConnection, **mode: Any) -> None:

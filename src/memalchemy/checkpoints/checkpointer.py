@@ -300,10 +300,9 @@ class Checkpointer(Generic[State]):
         waits changes nothing.
         """
         log = self._log(thread_id)
-        if checkpoint_id:
-            check_name(checkpoint_id, "checkpoint_id")
-        else:
+        if checkpoint_id is None:
             checkpoint_id = new_checkpoint_id()
+        check_name(checkpoint_id, "checkpoint_id")
         for name, value in (
             ("parent_id", parent_id),
             ("expected_parent", expected_parent),

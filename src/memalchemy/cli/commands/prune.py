@@ -54,13 +54,13 @@ async def prune(
     if keep_last is None and keep_every is None and older_than is None:
         raise UsageError("give at least one rule: --keep-last, --keep-every or --older-than")
     ctx.refuse_two_tenants(all_tenants=all_tenants)
-    if thread and all_tenants:
+    if thread is not None and all_tenants:
         raise UsageError("give THREAD or --all-tenants, not both: a thread belongs to one tenant")
     age = None if older_than is None else parse_duration(older_than)
     pruned = busy = 0
     async with ctx.database(read_only=dry_run) as db:
         for each in await ctx.databases(db, "a prune", all_tenants=all_tenants):
-            if thread:
+            if thread is not None:
                 checkpointer = await find_checkpointer(ctx, each, thread, namespace)
             else:
                 parts = () if namespace is None else parse_namespace(namespace)

@@ -142,8 +142,8 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             CapabilityMissing: the server does not take one of them; nothing was sent.
         """
         path = _thread_path(thread_id) + "/checkpoints"
-        name = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else None
-        checkpoint_id = name or new_checkpoint_id()
+        name = None if checkpoint_id is None else check_name(checkpoint_id, "checkpoint_id")
+        checkpoint_id = new_checkpoint_id() if name is None else name
         place = _checkpoint_path(thread_id, checkpoint_id)
         mapping, fallback = to_mapping(state, self._state_type)
         if is_heavy([mapping]):  # the caller may change it while a thread encodes it

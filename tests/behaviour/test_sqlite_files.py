@@ -139,6 +139,20 @@ async def test_a_file_that_is_up_to_date_is_opened_and_read_beside_a_writer(
             assert await Checkpointer(db).load("t") == {"n": 2}
 
 
+async def test_a_new_file_is_its_owners_alone_and_one_that_is_there_keeps_its_rights(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "agent.db"
+    async with Database(f"sqlite:///{file}") as db:
+        await save(db)
+        rights = [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()]  # noqa: ASYNC240
+    assert rights == [0o600] * 3
+    file.chmod(0o640)
+    async with Database(f"sqlite:///{file}") as db:
+        await save(db)
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
 REWRITER = """
 import asyncio, sys
 from memalchemy import Database, Store

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -279,6 +279,10 @@ class SQLiteExecutor(Executor):
         deadline = time.monotonic() + self._open_timeout
         assert self._path is not None
         place = self._uri_or_path()
+        if self.may_create:
+            # For its owner alone; SQLite gives -wal and -shm the rights of the file.
+            with suppress(OSError):  # it is there, or SQLite says what is wrong
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         while True:
             connection = sqlite_forks.connect(self._path, place, uri=not self.may_create)
             connection.closing = self._closing

@@ -36,6 +36,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "browser": ("browser/*",),
     "citus": ("citus/*",),
     "ci": (
+        "behaviour/test_edits_at_rest.py",
         "benchmark_reports/*",
         "cli/test_cli_contract.py",
         "cli/test_cli_encryption.py",

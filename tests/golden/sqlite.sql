@@ -2181,7 +2181,8 @@ DO UPDATE SET version = ?, created_at = ?, updated_at = ?, signature = ?, value 
 
 -- database.removals.read_lives()
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
-  store_items.created_at
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
 FROM store_items
 WHERE store_items.tenant = ?
 AND (store_items.namespace, store_items."key") IN (
@@ -2201,6 +2202,30 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 RETURNING tenant, namespace, "key", version, meta, codec, value, created_at, updated_at,
   expires_at, lifetime, search_text, field_terms, signature
+
+-- database.signed_items.read_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- database.signed_items.read_signed_items()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
 
 -- database.signed_items.read_signed_vectors()
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
@@ -2269,6 +2294,20 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
 FROM threads
 WHERE threads.log_id = ?
+
+-- database.signed_logs.read_signed_heads()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
 
 -- database.signed_logs.read_signed_row(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
@@ -4774,7 +4813,7 @@ AND checkpoints.checkpoint_id IN (
   SELECT listed.checkpoint_id
   FROM listed)
 
--- log.delete.delete_rows(table=checkpoints)
+-- log.delete.delete_rows(table=checkpoints, why=order)
 DELETE FROM checkpoints
 WHERE checkpoints.log_id IN (
   WITH listed AS MATERIALIZED (
@@ -4785,7 +4824,29 @@ WHERE checkpoints.log_id IN (
   SELECT listed.log_id
   FROM listed)
 
--- log.delete.delete_rows(table=entries)
+-- log.delete.delete_rows(table=checkpoints, why=head)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=checkpoints, why=rows)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=entries, why=order)
 DELETE FROM deltas
 WHERE deltas.log_id IN (
   WITH listed AS MATERIALIZED (
@@ -4797,7 +4858,31 @@ WHERE deltas.log_id IN (
   FROM listed)
 AND deltas.kind IN ('entry')
 
--- log.delete.delete_rows(table=deltas)
+-- log.delete.delete_rows(table=entries, why=head)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=entries, why=rows)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=deltas, why=order)
 DELETE FROM deltas
 WHERE deltas.log_id IN (
   WITH listed AS MATERIALIZED (
@@ -4808,7 +4893,29 @@ WHERE deltas.log_id IN (
   SELECT listed.log_id
   FROM listed)
 
--- log.delete.delete_rows(table=threads)
+-- log.delete.delete_rows(table=deltas, why=head)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=deltas, why=rows)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=threads, why=order)
 DELETE FROM threads
 WHERE threads.log_id IN (
   WITH listed AS MATERIALIZED (
@@ -4819,7 +4926,53 @@ WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM listed)
 
--- log.delete.delete_rows.found(table=threads)
+-- log.delete.delete_rows(table=threads, why=head)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=threads, why=rows)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows.found(table=threads, why=order)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows.found(table=threads, why=head)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows.found(table=threads, why=rows)
 SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
 FROM threads
 WHERE threads.log_id IN (
@@ -12463,11 +12616,22 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.read.list_expired()
-SELECT store_items.namespace, store_items."key"
+-- store.read.list_expired(after=True)
+SELECT store_items.expires_at, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.expires_at <= ?
+AND (store_items.expires_at, store_items.namespace, store_items."key") > (?, ?, ?)
+ORDER BY store_items.expires_at, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.read.list_expired(after=False)
+SELECT store_items.expires_at, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.expires_at <= ?
+ORDER BY store_items.expires_at, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 

@@ -10,6 +10,7 @@ import pytest
 
 from httpserver import running
 from memalchemy import Database
+from waiting import A_WHILE
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 FOREIGN = [
@@ -41,7 +42,7 @@ def exchange(url: str, request: bytes) -> tuple[int, bool]:
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None
-    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=A_WHILE) as connection:
         connection.sendall(request)
         answer = b""
         while b"\r\n\r\n" not in answer:

@@ -175,6 +175,10 @@ WRITES = [
         "RetainedCheckpointer.set_thread_metadata",
         lambda db, on: _retained(db).set_thread_metadata("saved", {"title": SECRET}, **on),
     ),
+    Write(
+        "RetainedCheckpointer.change",
+        lambda db, on: _retained(db).change("saved", lambda state: STATE, **on),
+    ),
     Write("RetainedCheckpointer.save", lambda db, on: _retained(db).save(STATE, "new", **on)),
     Write(
         "RetainedCheckpointer.put_writes",

@@ -13,7 +13,6 @@ from typing import Any
 
 import ormsgpack
 
-from memalchemy.codec.bounds import unpack_foreign
 from memalchemy.codec.deltas import added, edits
 from memalchemy.contracts import Packed
 
@@ -150,7 +149,7 @@ def _length(encoded: bytes, at: int) -> tuple[int | None, int]:
 
 
 def _unpack(data: bytes) -> Any:
-    return unpack_foreign(data, Extension)
+    return ormsgpack.unpackb(data, ext_hook=Extension, option=ormsgpack.OPT_NON_STR_KEYS)
 
 
 def _unpack_extension(extension: Extension) -> Any:

@@ -5,6 +5,7 @@ Values stay bytes, so no class of a user's is imported.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import AsyncIterator, Mapping
@@ -27,7 +28,6 @@ from langgraph.checkpoint.serde.jsonplus import (
     JsonPlusSerializer,
 )
 
-from memalchemy.codec.bounds import parse_json, unpack_foreign
 from memalchemy.contracts import Packed, PendingWrite
 from memalchemy.dialects import parse_url
 from memalchemy.errors import (
@@ -74,7 +74,9 @@ class RawSerializer:
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         kind, stored = data
         if kind == "msgpack":
-            return unpack_foreign(stored, self._extension)
+            return ormsgpack.unpackb(
+                stored, ext_hook=self._extension, option=ormsgpack.OPT_NON_STR_KEYS
+            )
         if kind == "json":
             return JsonPlusSerializer(allowed_msgpack_modules=None).loads_typed(data)
         if kind == "null":
@@ -85,7 +87,7 @@ class RawSerializer:
 
     def _extension(self, code: int, data: bytes) -> ormsgpack.Ext:
         """Note the class of an object, and those of the objects in it; leave it as it is."""
-        inner = unpack_foreign(data, self._extension)
+        inner = ormsgpack.unpackb(data, ext_hook=self._extension, option=ormsgpack.OPT_NON_STR_KEYS)
         if code in _OF_CLASSES:
             self.classes.add((inner[0], inner[1]))
         return ormsgpack.Ext(code, data)
@@ -257,7 +259,7 @@ class Source(ABC):
         return StoredItem(
             tuple(row["prefix"].split(".")),
             row["key"],
-            value if isinstance(value, dict) else parse_json(value),
+            value if isinstance(value, dict) else json.loads(value),
             to_utc(row["created_at"]),
             to_utc(row["updated_at"]),
             to_utc(row["expires_at"]) if row.get("expires_at") else None,

@@ -8,7 +8,6 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from memalchemy._transactions import transaction_of
 from memalchemy.contracts import EntryHit, Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.importers.openai_layout import (
@@ -19,13 +18,8 @@ from memalchemy.importers.openai_layout import (
     branch_of,
     usage_namespace,
 )
-from memalchemy.integrations._base import AnyDatabase, end_items, paged
-from memalchemy.integrations.openai_agents._adapter import (
-    OpenAIAdapter,
-    end_of_session,
-    hold_branches,
-    uninterrupted,
-)
+from memalchemy.integrations._base import AnyDatabase, paged
+from memalchemy.integrations.openai_agents._adapter import OpenAIAdapter, uninterrupted
 from memalchemy.integrations.openai_agents.session import MemalchemySession
 from memalchemy.log.listing import entry_namespaces
 from memalchemy.store import Store
@@ -112,8 +106,7 @@ class MemalchemySessions(OpenAIAdapter):
     ) -> dict[str, Any]:
         """Add to the description of a session (a user's id, a title), and return all of it.
 
-        ``None`` removes a name, names that are not given stay. Concurrent calls lose nothing. The
-        description ends with the session; before the first item, ``ttl`` after this call.
+        ``None`` removes a name, names that are not given stay. Concurrent calls lose nothing.
 
         Raises:
             NotSerialisable, TooLarge: it cannot be stored.
@@ -123,14 +116,9 @@ class MemalchemySessions(OpenAIAdapter):
             known: dict[str, Any] = {} if item is None else item.value
             return {name: v for name, v in (known | metadata).items() if v is not None}
 
-        async with transaction_of(self.db, connection) as tx:
-            ends = await hold_branches(self.db, session_id, tx)
-            found: dict[str, Any] | None = await self.store.change(
-                SESSIONS, session_id, updated, connection=tx
-            )
-            item = await self.store.get_item(SESSIONS, session_id, connection=tx)
-            if item is not None:
-                await end_items(self.store, [item], end_of_session(ends, self._ttl), tx)
+        found: dict[str, Any] | None = await self.store.change(
+            SESSIONS, session_id, updated, connection=connection
+        )
         return found or {}
 
     async def search(

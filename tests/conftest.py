@@ -137,7 +137,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "own_programs(reason): what cannot be under --strict-oracle, such as a plan"
     )
-    config.addinivalue_line("markers", "alone: measures time or fills the machine; see neighbours")
+    config.addinivalue_line(
+        "markers", "alone: measures time or fills the machine; see parallel_runs"
+    )
     parallel_runs.meet(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell that starts the suite in the background has Ctrl-C ignored, by children as well.

@@ -21,7 +21,6 @@ import tiers
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
-SOURCES = ROOT / "src"
 LIMIT = 48
 """How many modules take a minute or so on two cores."""
 FAR = 4

@@ -12,6 +12,11 @@ from nearest import nearest
 from pages import ROOT
 
 NOXFILE = (ROOT / "noxfile.py").read_text()
+STRINGS = {
+    node.value
+    for node in ast.walk(ast.parse(NOXFILE))
+    if isinstance(node, ast.Constant) and isinstance(node.value, str)
+}
 MODULES = sorted(tiers.HERE.rglob("test_*.py"))
 
 
@@ -40,14 +45,14 @@ def test_a_directory_has_the_tiers_of_its_modules(directory: str, found: set[str
 
 
 def test_every_tier_is_run_by_a_session() -> None:
-    strings = {
-        node.value
-        for node in ast.walk(ast.parse(NOXFILE))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-
     for tier in tiers.TIERS:
-        assert strings & {tier, f"tests/{tier}"}, tier
+        assert STRINGS & {tier, f"tests/{tier}"}, tier
+
+
+def test_the_sessions_name_tests_that_are_there() -> None:
+    paths = {text.partition("::")[0] for text in STRINGS if text.startswith("tests/")}
+
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_the_pages_name_the_minutes_of_the_sessions() -> None:

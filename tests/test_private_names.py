@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import aiosqlite
+import asyncpg
 import pytest
 import sqlalchemy as sa
 from alembic.migration import MigrationContext
@@ -21,6 +22,7 @@ from sqlalchemy.exc import InvalidRequestError
 import memalchemy
 from memalchemy.dialects import DIALECTS
 from private_names import example, private_overrides, private_uses
+from servers import Postgres
 
 FOREIGN = {
     ("integrations/a2a/versioned_task_store.py", "_value"): "A2A: the number of a task's version",
@@ -58,6 +60,9 @@ FOREIGN = {
     ("integrations/langgraph/_message_cache.py", "_custom_unpack_ext_hook"): (
         "LangGraph: a reading hook of the user's has rules of its own"
     ),
+    ("dialects/postgresql/dialect.py", "_transport"): (
+        "asyncpg: the socket of a connection, on which a server may have said its farewell"
+    ),
     ("integrations/langgraph/importing.py", "_msgpack"): (
         "LangGraph: the classes and methods that its serialiser restores without being told"
     ),
@@ -83,8 +88,10 @@ OURS = {
     ("context/compaction.py", "_summary_of"),
     ("database/executors/asyncpg.py", "_translate_connecting"),
     ("integrations/_base.py", "_async"),
+    ("integrations/a2a/task_store.py", "_write"),
     ("integrations/a2a/versioned_task_store.py", "_index_text"),
     ("integrations/a2a/versioned_task_store.py", "_ttl"),
+    ("integrations/a2a/versioned_task_store.py", "_write"),
     ("integrations/locus/_adapter.py", "_owns_db"),
     ("integrations/strands/storage.py", "_owns_db"),
     ("sync/face.py", "_connection"),
@@ -215,3 +222,13 @@ def test_sqlites_sizes_are_estimated_from_the_indexes_that_it_has() -> None:
     assert "'ix_embeddings_tenant_namespace_change'" in estimates
     assert "'uq_deltas_entry_key'" in estimates
     assert "oracle" not in estimates
+
+
+async def test_asyncpg_has_the_socket_of_a_connection(postgres: Postgres) -> None:
+    connection: Any = await asyncpg.connect(
+        host=postgres.host, port=postgres.port, user=postgres.user, database=postgres.database
+    )
+
+    assert connection._transport.get_extra_info("socket").fileno() > 0
+
+    await connection.close()

@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 PATTERNS: dict[str, tuple[str, ...]] = {
     "release": (
         "behaviour/test_damaged_cells.py",
+        "behaviour/test_damaged_text_indexes.py",
         "behaviour/test_shared_transactions.py",
         "behaviour/test_sync_processes.py",
         "durability/test_cut_connections.py",
@@ -35,6 +36,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "browser": ("browser/*",),
     "citus": ("citus/*",),
     "ci": (
+        "behaviour/test_edits_at_rest.py",
         "benchmark_reports/*",
         "cli/test_cli_contract.py",
         "cli/test_cli_encryption.py",
@@ -44,7 +46,10 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "conformance/test_each_check_can_fail.py",
         "conformance/test_report.py",
         "dialects/test_third_party_dialects.py",
+        "durability/test_cancelled_in_each_await.py",
+        "durability/test_dead_connections.py",
         "durability/test_memory_of_closed_databases.py",
+        "durability/test_read_only_nodes.py",
         "fuzz/*",
         "http/*",
         "migrations/*",

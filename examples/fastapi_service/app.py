@@ -106,18 +106,37 @@ async def open_ticket(new: NewTicket, session: Session, threads: Threads) -> dic
 async def ask(
     ticket_id: int, question: Question, session: Session, threads: Threads
 ) -> dict[str, Any]:
-    """Let the agent answer, and save its state in the request's transaction."""
+    """Let the agent answer, and save its state in the request's transaction.
+
+    Other requests on the ticket may do the same at this moment: `change` loses no message of
+    theirs.
+    """
     ticket = await session.get(Ticket, ticket_id, options=[joinedload(Ticket.thread)])
     if ticket is None:
         raise HTTPException(404, f"There is no ticket {ticket_id}.")
     thread_id = ticket.thread.thread_id
-    state = await threads.load(thread_id, connection=session)
-    assert state is not None
-    state["messages"].append({"role": "user", "content": question.text})
-    answer = f"You have asked {sum(m['role'] == 'user' for m in state['messages'])} times."
-    state["messages"].append({"role": "assistant", "content": answer})
-    step = await threads.save(state, thread_id, connection=session)
+    answer = ""
+
+    def reply(state: dict[str, Any] | None) -> dict[str, Any]:
+        nonlocal answer
+        assert state is not None
+        state["messages"].append({"role": "user", "content": question.text})
+        answer = f"You have asked {sum(m['role'] == 'user' for m in state['messages'])} times."
+        state["messages"].append({"role": "assistant", "content": answer})
+        return state
+
+    step = await threads.change(thread_id, reply, connection=session)
     return {"answer": answer, "step": step}
+
+
+@app.get("/tickets/{ticket_id}/messages")
+async def list_messages(ticket_id: int, session: Session, threads: Threads) -> list[dict[str, Any]]:
+    """List what was said about a ticket."""
+    ticket = await session.get(Ticket, ticket_id, options=[joinedload(Ticket.thread)])
+    if ticket is None:
+        raise HTTPException(404, f"There is no ticket {ticket_id}.")
+    state = await threads.load(ticket.thread.thread_id, connection=session)
+    return [] if state is None else state["messages"]
 
 
 @app.get("/tickets")

@@ -5,6 +5,8 @@ python try_service.py
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from app import app
 from fastapi.testclient import TestClient
 from sqlalchemy import event
@@ -22,6 +24,16 @@ def main() -> None:
         url = f"/tickets/{opened['id']}/messages"
         for text in ("Where is it?", "And now?"):
             print("Answered:", client.post(url, json={"text": text}).json()["answer"])
+
+        texts = [f"Question {number} of many at once?" for number in range(12)]
+        with ThreadPoolExecutor(len(texts)) as pool:
+            answers = list(pool.map(lambda text: client.post(url, json={"text": text}), texts))
+        assert {answer.status_code for answer in answers} == {200}
+        said = [message["content"] for message in client.get(url).json()]
+        print("Of", len(texts), "questions at once it has", sum(text in said for text in texts))
+        assert set(texts) < set(said), "a question was answered and is lost"
+        assert len({answer.json()["answer"] for answer in answers}) == len(texts)
+        assert len(said) == 1 + 2 * 2 + 2 * len(texts)
 
         refused = client.post("/tickets", json={"customer": "Bob", "subject": "Please refuse me."})
         print("Refused:", refused.status_code)

@@ -27,6 +27,22 @@ class Unset(enum.Enum):
 UNSET: Final = Unset.UNSET
 """An argument that was not given, where ``None`` means something."""
 
+
+class ChangeResult(enum.Enum):
+    """Result of a caller's change that is not a new value."""
+
+    LEAVE = "leave"
+    DELETE = "delete"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+LEAVE: Final = ChangeResult.LEAVE
+"""Leave the state or the item as it is, or absent."""
+DELETE: Final = ChangeResult.DELETE
+"""Remove the item, if it is there."""
+
 Seconds = float | int | timedelta
 """A duration: seconds, or a `timedelta`."""
 

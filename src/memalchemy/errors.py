@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from copy import copy
 
 
 class MemalchemyError(Exception):
@@ -426,7 +425,8 @@ class UniqueViolation(StatementFailed):
 
 def about(error: MemalchemyError, what: str) -> MemalchemyError:
     """The same error with a sentence that says what it is about."""
-    made = copy(error)
+    made = type(error).__new__(type(error))  # a class may take other arguments than its message
+    made.__dict__.update(error.__dict__)
     made.args = (f"{what}: {error}",)
     made.__cause__ = error
     return made

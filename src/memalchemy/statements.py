@@ -44,6 +44,17 @@ ERASES = "memalchemy_erases"
 """The execution option of a statement that is part of the removal of whole logs."""
 
 
+PROVES = "memalchemy_proves"
+"""The execution option of a statement that removes what its rows say is to go.
+
+Its value is what has to be proven of them before: see `REASONS`. Somebody without a signing key may
+have edited a column, so that a job with the key would remove what nobody wanted to remove.
+"""
+
+REASONS = ("order", "head", "rows")
+"""Why logs are removed: by order, whatever they hold; or for what their heads or rows say."""
+
+
 FINDS = "memalchemy_finds"
 """The execution option of a `removal`: the query that finds the rows which it will remove."""
 

@@ -49,15 +49,16 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
-def run(script: str, url: str, tenant: str) -> None:
+def run(script: str, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", script, url, tenant],
+        [sys.executable, "-c", script, *arguments],
         capture_output=True,
         text=True,
         timeout=2 * A_WHILE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.unsigned_only("another process writes without the key")
@@ -82,6 +83,178 @@ def test_a_child_has_a_database_in_memory_of_its_own() -> None:
         "sqlite://",
         "tenant",
     )
+
+
+OPEN_FILES = """
+import asyncio, os, signal, sqlite3, sys, threading
+from sqlalchemy import create_engine
+from memalchemy import DatabaseUnreachable
+from memalchemy.database import sqlite_forks
+from memalchemy.sync import Database, Store
+
+url, holder, user = sys.argv[1:]
+if holder in ("own_transaction", "snapshot"):
+    sqlite_forks.PATIENCE = 0.2  # they last for longer than any patience
+path = url.removeprefix("sqlite:///")
+db = Database(url)
+store = Store(db)
+store.put(("a",), "before", 1)
+assert store.get(("a",), "before") == 1
+ends = threading.Event()
+holds = threading.Event()
+
+def hold_own_transaction():
+    with db.transaction() as tx:
+        store.put(("a",), "held", 1, connection=tx)
+        holds.set()
+        ends.wait()
+
+def hold_engine_transaction():
+    with create_engine(url).begin() as connection:
+        store.put(("a",), "held", 1, connection=connection)
+        holds.set()
+        ends.wait()
+
+def hold_snapshot():
+    async def run():
+        from memalchemy import Database
+        async with Database(url) as own, own.snapshot():
+            holds.set()
+            await asyncio.to_thread(ends.wait)
+    asyncio.run(run())
+
+def hold_engine_connection():
+    with create_engine(url).connect() as connection:
+        connection.exec_driver_sql("SELECT count(*) FROM threads").all()
+        holds.set()
+        ends.wait()
+
+def hold_driver_connection():
+    connection = sqlite3.connect(path)
+    connection.execute("SELECT count(*) FROM threads").fetchall()
+    holds.set()
+    ends.wait()
+    connection.close()
+
+def hold_nothing():
+    holds.set()
+
+def hold_a_short_transaction():
+    with db.transaction() as tx:
+        store.put(("a",), "held", 1, connection=tx)
+        holds.set()
+
+threads = [threading.Thread(target=globals()["hold_" + holder])]
+threads[0].start()
+holds.wait()
+to_child, from_child = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    signal.alarm(50)
+    mine = store if user == "inherited" else Store(Database(url))
+    answer = b"refused"
+    try:
+        for n in range(2):
+            mine.put(("a",), f"child-{n}", n)
+            os.write(from_child[1], b"put")
+            os.read(to_child[0], 1)  # the parent has closed what it had
+        answer = b"stored"
+    except DatabaseUnreachable as error:
+        assert not error.busy and "forked" in str(error), error
+    os.write(from_child[1], answer)
+    os.kill(os.getpid(), signal.SIGKILL)
+first = os.read(from_child[0], 100)
+ends.set()
+threads[0].join()
+db.close()
+os.write(to_child[1], b"12")
+os.waitpid(child, 0)
+answer = first + os.read(from_child[0], 100) if first == b"put" else first
+found = {n for n in range(2) if Store(Database(url)).get(("a",), f"child-{n}") is not None}
+print(answer.decode(), sorted(found))
+"""
+
+WORKS_IN_A_CHILD = ("nothing", "a_short_transaction")
+REFUSED_IN_A_CHILD = (
+    "own_transaction",
+    "snapshot",
+    "engine_transaction",
+    "engine_connection",
+    "driver_connection",
+)
+
+
+@pytest.mark.parametrize("user", ["inherited", "new"])
+@pytest.mark.parametrize("holder", [*WORKS_IN_A_CHILD, *REFUSED_IN_A_CHILD])
+def test_a_child_stores_for_good_or_is_refused_at_once(
+    tmp_path: Path, holder: str, user: str
+) -> None:
+    """SQLite's record of locks comes with a fork: beside it a child waits for ever, or writes into
+    a log that the parent removes.
+    """
+    told = run(OPEN_FILES, f"sqlite:///{tmp_path / 'forked.db'}", holder, user)
+
+    assert told.strip() == ("putputstored [0, 1]" if holder in WORKS_IN_A_CHILD else "refused []")
+
+
+FORKED_UNDER_LOAD = """
+import os, signal, sys, threading, time
+from memalchemy import DatabaseUnreachable
+from memalchemy.sync import Database, Store
+
+db = Database(sys.argv[1])
+store = Store(db)
+store.put(("a",), "first", 0)
+over = False
+
+def work(me):
+    n = 0
+    while not over:
+        n += 1
+        with db.transaction() as tx:
+            store.put(("a",), f"{me}-{n}", n, connection=tx)
+        store.get(("a",), f"{me}-{n}")
+
+threads = [threading.Thread(target=work, args=(me,)) for me in range(8)]
+for thread in threads:
+    thread.start()
+children = {}
+for number in range(15):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(50)
+        try:
+            for n in range(3):
+                store.put(("child",), f"{number}-{n}", n)
+                assert store.get(("a",), "first") == 0
+        except DatabaseUnreachable as error:
+            os._exit(2 if "forked" in str(error) else 3)
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(4)
+        os.kill(os.getpid(), signal.SIGKILL)
+    children[child] = number
+codes = {number: os.waitpid(child, 0)[1] for child, number in children.items()}
+over = True
+for thread in threads:
+    thread.join()
+stored = [number for number, status in codes.items() if os.WIFSIGNALED(status)]
+assert all(os.WTERMSIG(codes[number]) == signal.SIGKILL for number in stored), codes
+refused = [n for n, s in codes.items() if os.WIFEXITED(s) and os.WEXITSTATUS(s) == 2]
+db.close()
+fresh = Store(Database(sys.argv[1]))
+lost = [(a, b) for a in stored for b in range(3) if fresh.get(("child",), f"{a}-{b}") is None]
+assert not lost, lost
+assert len(stored) + len(refused) == 15, codes
+print(len(stored))
+"""
+
+
+def test_children_forked_between_transactions_store_or_are_refused(tmp_path: Path) -> None:
+    stored = int(run(FORKED_UNDER_LOAD, f"sqlite:///{tmp_path / 'forked.db'}"))
+
+    assert stored > 0
 
 
 HAMMERED = """
@@ -189,6 +362,7 @@ def test_every_lock_that_lives_with_the_process_is_one_that_a_fork_knows() -> No
         "database/executors/sqlite.py",
         "database/executors/sqlite_readers.py",
         "database/executors/sqlite_writer.py",
+        "database/sqlite_forks.py",
         "database/thread_future.py",  # nobody waits for it
         "search/_vector_cache.py",
         "sync/loop.py",

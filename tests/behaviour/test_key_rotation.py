@@ -116,7 +116,7 @@ async def test_a_dry_run_says_what_is_under_which_key_and_changes_nothing(opened
     assert (report.left, report.rotated) == (ROWS + ITEMS + 2, 0)
     assert await rows(db, "store_items") == before
 
-    done = await rotate_keys(db, encrypt_plaintext=True)
+    done = await rotate_keys(db, encrypt_plaintext=True, drop_words=True)
     assert (done.left, done.rotated) == (1, ROWS + ITEMS + 1), "one key is missing"
     await check_contents(db)
 
@@ -125,7 +125,7 @@ async def test_what_was_not_encrypted_is_and_its_words_are_gone(opened: Open) ->
     await fill(await opened(keys=None))
     db = await opened(keys=[NEW])
 
-    report = await rotate_keys(db)
+    report = await rotate_keys(db, drop_words=True)
 
     assert report.words > 0
     assert {use.state for use in report.uses} == {"first"}
@@ -167,7 +167,7 @@ async def test_vectors_are_not_removed_unless_that_is_said(opened: Open) -> None
     assert await Store(plain).get(SPACE, "near") == VALUE
     assert (await rotate_keys(db, dry_run=True)).vectors == 1
 
-    assert (await rotate_keys(db, drop_vectors=True)).vectors == 1
+    assert (await rotate_keys(db, drop_vectors=True, drop_words=True)).vectors == 1
     assert await rows(db, "embeddings") == []
     assert await Store(db).get(SPACE, "near") == VALUE
 
@@ -176,12 +176,36 @@ async def test_words_go_when_they_may_not_be_readable_any_more(opened: Open) -> 
     await fill(await opened(keys=[NEW], readable=("text", "fields")))
     db = await opened(keys=[NEW])
 
-    report = await rotate_keys(db)
+    report = await rotate_keys(db, drop_words=True)
 
     assert report.words > 0
     for row in await rows(db, "store_items"):
         assert (row["search_text"], row["field_terms"]) == (None, "fothers")
     await check_contents(db)
+
+
+@pytest.mark.parametrize("readable", [("text",), ("fields",), ("text", "fields")])
+@pytest.mark.parametrize("given", [(), ("text",), ("fields",), ("text", "fields"), ("vectors",)])
+@pytest.mark.parametrize("new", [OLD, NEW], ids=["one key", "new key"])
+async def test_words_are_not_removed_unless_that_is_said(
+    opened: Open, readable: tuple[str, ...], given: tuple[str, ...], new: str
+) -> None:
+    await fill(await opened(keys=[OLD], readable=readable))
+    db = await opened(keys=[new, OLD], readable=given)
+    before = await rows(db, "deltas"), await rows(db, "store_items")
+    if {*readable} <= {*given}:
+        report = await rotate_keys(db)
+        assert (report.words, report.left) == (0, 0)
+    else:
+        with pytest.raises(Conflict, match=r"words or fields.*drop_words=True") as raised:
+            await rotate_keys(db)
+        assert "nothing was changed" in str(raised.value)
+        assert (await rows(db, "deltas"), await rows(db, "store_items")) == before
+        assert (await rotate_keys(db, dry_run=True)).words > 0
+    reader = await opened(keys=[new, OLD], readable=("text", "fields"))
+    if "text" in readable:
+        assert await Checkpointer(reader).search("quaggatext"), "what was found is found"
+        assert await Store(reader).search(SPACE, "ibexvalue")
 
 
 async def test_of_all_tenants_each_is_rotated_or_only_ones_own(opened: Open) -> None:
@@ -365,7 +389,7 @@ async def test_a_tenant_that_was_never_encrypted_has_one_finding(
     assert finding.remedy == "memalchemy --tenant acme rotate-keys encrypts it"
     if sample is None:
         assert f"{ROWS + ITEMS} rows not encrypted" in finding.sentence
-        await rotate_keys(db.for_tenant("acme"))
+        await rotate_keys(db.for_tenant("acme"), drop_words=True)
         assert (await verify(db, all_tenants=True)).ok
 
 
@@ -459,7 +483,7 @@ FORGED = {
 async def test_what_is_not_encrypted_in_an_encrypted_tenant_is_left_and_named(
     opened: Open, forged: Database, all_tenants: bool
 ) -> None:
-    report = await rotate_keys(forged, all_tenants=all_tenants)
+    report = await rotate_keys(forged, all_tenants=all_tenants, drop_words=all_tenants)
 
     assert {str(row) for row in report.refused} == FORGED
     assert (report.adopted, report.left) == ((), 3)

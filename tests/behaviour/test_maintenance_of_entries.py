@@ -79,6 +79,7 @@ async def test_verify_sees_a_position_that_would_be_given_out_twice(
     assert [finding.code for finding in report.findings] == ["position"]
 
 
+@pytest.mark.unsigned_only("it ages logs without the key")
 async def test_vacuum_removes_idle_logs_and_counts_their_entries(
     db: Database, log: ThreadLog, checkpointer: Checkpointer
 ) -> None:

@@ -175,6 +175,7 @@ async def test_writes_go_with_their_checkpoint(checkpointer: Checkpointer) -> No
     assert await values_of(checkpointer, "t", "cp-5") == []
 
 
+@pytest.mark.unsigned_only("it ages writes without the key")
 async def test_writes_that_retention_leaves_behind_go_when_nobody_can_name_their_checkpoint(
     db: Database,
 ) -> None:

@@ -369,6 +369,7 @@ async def test_a_cached_base_that_was_pruned_is_not_built_on(
     assert await dead_rows(db) == 0
 
 
+@pytest.mark.unsigned_only("it ages a tombstone without the key")
 async def test_vacuum_without_days_removes_what_nobody_sees(
     db: Database, checkpointer: Checkpointer
 ) -> None:

@@ -222,13 +222,6 @@ async def test_an_id_that_is_too_long_is_refused(checkpointer: Checkpointer) -> 
         await checkpointer.save({}, 7)  # type: ignore[arg-type]
 
 
-async def test_an_empty_checkpoint_id_is_made_up(checkpointer: Checkpointer) -> None:
-    made = await checkpointer.save({}, "thread", "")
-
-    assert len(made) == 18
-    assert await checkpointer.list_checkpoints("thread") == [made]
-
-
 async def test_what_is_not_there_loads_as_none(checkpointer: Checkpointer) -> None:
     await checkpointer.save({"n": 1}, "thread")
 

@@ -344,10 +344,8 @@ async def test_metadata_that_is_no_json_is_a_finding(tmp_path: Path) -> None:
     async with Database(f"sqlite:///{path}") as db:
         report = await verify(db)
 
-    assert [(f.code, f.checkpoint_id) for f in report.findings] == [
-        ("metadata", None),
-        ("metadata", "one"),
-    ]
+    findings = [(f.code, f.checkpoint_id) for f in report.findings if f.code != "text-index"]
+    assert findings == [("metadata", None), ("metadata", "one")]
 
 
 async def test_search_words_cut_in_the_middle_of_a_text_are_still_found(alone: Database) -> None:

@@ -145,6 +145,14 @@ WRITES = [
         lambda db, on: _C(db).save(STATE, "saved", expected_parent="c2", **on),
     ),
     Write(
+        "Checkpointer.change",
+        lambda db, on: _C(db).change("saved", lambda state: STATE, **on),
+    ),
+    Write(
+        "Checkpointer.change of nothing",
+        lambda db, on: _C(db).change("new", lambda state: STATE, **on),
+    ),
+    Write(
         "Checkpointer.save with retention",
         lambda db, on: memalchemy.Checkpointer(
             db, retention=memalchemy.Retention(keep_last=1)
@@ -166,6 +174,10 @@ WRITES = [
     Write(
         "RetainedCheckpointer.set_thread_metadata",
         lambda db, on: _retained(db).set_thread_metadata("saved", {"title": SECRET}, **on),
+    ),
+    Write(
+        "RetainedCheckpointer.change",
+        lambda db, on: _retained(db).change("saved", lambda state: STATE, **on),
     ),
     Write("RetainedCheckpointer.save", lambda db, on: _retained(db).save(STATE, "new", **on)),
     Write(

@@ -53,6 +53,7 @@ HOSTILE_IDS = [
     "a" * 250,
     "q\"'><b onmouseover=alert(4)>",
     "dots/../..//%2e%2e",
+    "",
 ]
 HOSTILE_THREAD = "hostile content"
 
@@ -118,8 +119,12 @@ async def _hostile(db: Database) -> None:
     for number, name in enumerate(HOSTILE_IDS):
         at = start() - timedelta(days=1, minutes=number)
         await checkpointer.save(
-            {"messages": [{"role": "user", "content": name}]}, name, occurred_at=at
+            {"messages": [{"role": "user", "content": f"said in {name}"}]},
+            name,
+            name,
+            occurred_at=at,
         )
+        await Store(db).put(("ids", name), name, {"text": f"kept as {name}"})
     await log.append(HOSTILE_THREAD, [{"role": "user", "content": text} for text in HOSTILE])
     state = {
         "messages": [{"role": f"{SCRIPT}", "name": BIDI, "content": SCRIPT}]

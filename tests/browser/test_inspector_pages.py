@@ -636,3 +636,20 @@ def test_a_server_that_is_gone_is_named_calmly(visit: Open) -> None:
 
     opened.page.wait_for_selector(".stacked")
     opened.page.wait_for_selector(".live[data-state=live]")
+
+
+@pytest.mark.parametrize("name", HOSTILE_IDS, ids=range(len(HOSTILE_IDS)))
+def test_every_id_can_be_opened_from_the_lists_and_by_its_address(visit: Open, name: str) -> None:
+    opened = visit()
+    for parameters, ready in (
+        (thread(name), ".message"),
+        (thread(name, at=name), ".message"),
+        (thread(name, tab="state", at=name), ".node"),
+        (thread(name, tab="timeline"), ".step-side h2"),
+    ):
+        opened.open("thread", parameters, ready=ready)
+    opened.open("item", [("ns", "ids"), ("ns", name), ("key", name)], ready=".node")
+
+    opened.open("store", [("ns", "ids"), ("ns", name)], ready=".item-row")
+    opened.page.locator(".item-row").click()
+    opened.page.wait_for_selector(".node")

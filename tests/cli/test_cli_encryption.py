@@ -124,7 +124,9 @@ def test_rotation_encrypts_a_plaintext_database(
     assert call("--db", filled, "--allow-plaintext", "show", "airline-1").code == 0
     assert call("--db", filled, "verify").code == 5
 
-    assert call("--db", filled, "rotate-keys", "--readable", "text").code == 0
+    assert call("--db", filled, "rotate-keys").code == 4, "words are not lost"
+    readable = "--readable", "text,fields"
+    assert call("--db", filled, "rotate-keys", *readable).code == 0
 
     assert call("--db", filled, "show", "airline-1").code == 0
     assert call("--db", filled, "verify").code == 0
@@ -132,8 +134,8 @@ def test_rotation_encrypts_a_plaintext_database(
     assert len(found.json) == 2
     refused = call("--db", filled, "search", "flights")
     assert (refused.code, "MA-CAPABILITY-MISSING" in refused.err) == (4, True)
-    assert "would be removed" in call("--db", filled, "rotate-keys", "--dry-run").out
-    assert "were removed" in call("--db", filled, "rotate-keys").out
+    assert "--drop-words removes" in call("--db", filled, "rotate-keys", "--dry-run").out
+    assert "were removed" in call("--db", filled, "rotate-keys", "--drop-words").out
 
 
 def test_a_copy_needs_no_keys_for_encrypted_data(

@@ -281,3 +281,36 @@ def counted() -> Iterator[Counter[str]]:
     finally:
         sys.setprofile(None)
         unsubscribe()
+
+
+def test_an_empty_thread_is_not_the_beginning_of_another(url: str, call: Call) -> None:
+    """A variable of a shell that is not set selects no thread but the one of that id."""
+    call("upgrade", "--db", url)
+    save(url, "only", ["a", "b", "c"])
+    prune = ("prune", "", "--keep-last", "1")
+
+    for command in (
+        prune,
+        ("show", ""),
+        ("export", "--thread", ""),
+        ("delete", ""),
+        ("forget", "--thread", "", "--yes"),
+    ):
+        call("--db", url, *command)
+        assert ids_of(url, "only") == ["c", "b", "a"]
+    save(url, "", ["a", "", "c"])
+
+    assert '"id"' in call("--db", url, "export", "--thread", "").out
+    assert call("--db", url, "show", "").code == 0
+    assert call("--db", url, *prune).code == 0
+    assert ids_of(url, "") == ["c"]
+    assert call("--db", url, "delete", "").code == 0
+    assert (ids_of(url, ""), ids_of(url, "only")) == ([], ["c", "b", "a"])
+
+
+def ids_of(url: str, thread_id: str) -> list[str]:
+    async def work() -> list[str]:
+        async with Database(url) as db:
+            return await Checkpointer(db).list_checkpoints(thread_id)
+
+    return asyncio.run(work())

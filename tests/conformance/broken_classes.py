@@ -184,6 +184,13 @@ class ChecksTooEarly(Checkpointer):
         return await super().save(state, thread_id, *args, **options)
 
 
+@found_by("changes_at_once_lose_nothing", CHECKPOINTERS)
+class LoadsThenSaves(Checkpointer):
+    async def change(self, thread_id: str, function: Any, *args: Any, **options: Any) -> str:
+        state = await self.load(thread_id)
+        return await self.save(function(state), thread_id, *args, **options)
+
+
 @found_by("a_fork_shares_nothing_with_its_source", CHECKPOINTERS)
 class ForksWhole(Checkpointer):
     async def fork(self, thread_id: str, *args: Any, **options: Any) -> str:

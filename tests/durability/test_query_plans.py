@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -334,9 +335,16 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
             "uq_deltas_entry_key (log_id=? AND entry_key>?",
         ),
         (listing.list_checkpoints_of_runs, "ix_checkpoints_run_id (tenant=? AND run_id=?"),
-        (list_expired, "ix_store_items_expires_at (tenant=? AND expires_at<?"),
+        (
+            partial(list_expired, after=False),
+            "ix_store_items_expires_at (tenant=? AND expires_at<?",
+        ),
+        (
+            partial(list_expired, after=True),
+            "ix_store_items_expires_at (tenant=? AND expires_at>? AND expires_at<?",
+        ),
     ],
-    ids=["writes of a checkpoint", "writes of some", "runs", "expired items"],
+    ids=["writes of a checkpoint", "writes of some", "runs", "expired items", "more of these"],
 )
 async def test_a_file_is_asked_through_the_index_that_was_made_for_it(
     file: str, statement: Any, index: str

@@ -1674,8 +1674,22 @@ WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
 
+-- checkpoints.save.read_state_row()
+SELECT deltas.seq, deltas.checksum
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = $1::UUID
+AND deltas.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+
 -- database.clock.read_clock()
 SELECT CURRENT_TIMESTAMP AS now
+
+-- database.clock.read_takes_writes()
+SELECT CASE
+WHEN current_setting('transaction_read_only') = 'off' THEN 1
+ELSE 0 END AS writes
 
 -- database.key_registry.delete_key()
 DELETE FROM store_items
@@ -1742,14 +1756,14 @@ ON CONFLICT (tenant, namespace, key)
 DO UPDATE SET updated_at = $8::TIMESTAMP WITH TIME ZONE
 
 -- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.namespace, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND (store_items.namespace = $2::VARCHAR
   OR store_items.namespace = $3::VARCHAR)
 
 -- database.key_registry.read_registered_keys(scope=all)
-SELECT store_items.tenant, store_items.namespace, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
 OR store_items.namespace = $2::VARCHAR
@@ -1818,7 +1832,8 @@ DO UPDATE SET version = $5::BIGINT, created_at = $8::TIMESTAMP WITH TIME ZONE,
 
 -- database.removals.read_lives()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.created_at
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND (store_items.namespace, store_items.key) IN (
@@ -1837,6 +1852,27 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 FOR UPDATE OF store_items
+
+-- database.signed_items.read_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- database.signed_items.read_signed_items()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- database.signed_items.read_signed_vectors()
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
@@ -1898,6 +1934,13 @@ WHERE threads.log_id = $1::UUID
 FOR UPDATE OF threads
 
 -- database.signed_logs.read_signed_head(locks=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- database.signed_logs.read_signed_heads()
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
   threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
@@ -3854,14 +3897,14 @@ ORDER BY threads.thread_id, threads.namespace
 LIMIT $7
 
 -- log.bulk_delete.lock_batch(wait=True)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
   threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id = $1::UUID
 FOR UPDATE OF threads
 
 -- log.bulk_delete.lock_batch(wait=False)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
   threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id = $1::UUID
@@ -4035,24 +4078,68 @@ AND checkpoints.checkpoint_id IN (
     SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- log.delete.delete_rows(table=checkpoints)
+-- log.delete.delete_rows(table=checkpoints, why=order)
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 
--- log.delete.delete_rows(table=entries)
+-- log.delete.delete_rows(table=checkpoints, why=head)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+
+-- log.delete.delete_rows(table=checkpoints, why=rows)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+
+-- log.delete.delete_rows(table=entries, why=order)
 DELETE FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
 
--- log.delete.delete_rows(table=deltas)
+-- log.delete.delete_rows(table=entries, why=head)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=entries, why=rows)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=deltas, why=order)
 DELETE FROM deltas
 WHERE deltas.log_id = $1::UUID
 
--- log.delete.delete_rows(table=threads)
+-- log.delete.delete_rows(table=deltas, why=head)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+
+-- log.delete.delete_rows(table=deltas, why=rows)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+
+-- log.delete.delete_rows(table=threads, why=order)
 DELETE FROM threads
 WHERE threads.log_id = $1::UUID
 
--- log.delete.delete_rows.found(table=threads)
+-- log.delete.delete_rows(table=threads, why=head)
+DELETE FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.delete.delete_rows(table=threads, why=rows)
+DELETE FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.delete.delete_rows.found(table=threads, why=order)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.delete.delete_rows.found(table=threads, why=head)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.delete.delete_rows.found(table=threads, why=rows)
 SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
 FROM threads
 WHERE threads.log_id = $1::UUID
@@ -11411,11 +11498,22 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
--- store.read.list_expired()
-SELECT store_items.namespace, store_items.key
+-- store.read.list_expired(after=True)
+SELECT store_items.expires_at, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+AND (store_items.expires_at, store_items.namespace,
+    store_items.key) > ($3::TIMESTAMP WITH TIME ZONE, $4::VARCHAR, $5::VARCHAR)
+ORDER BY store_items.expires_at, store_items.namespace, store_items.key
+LIMIT $6
+
+-- store.read.list_expired(after=False)
+SELECT store_items.expires_at, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+ORDER BY store_items.expires_at, store_items.namespace, store_items.key
 LIMIT $3
 
 -- store.read.list_items(order=newest, below=False, after=False)

@@ -1580,8 +1580,22 @@ WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 AND checkpoints.created_at = :p_created_at
 
+-- checkpoints.save.read_state_row()
+SELECT deltas.seq, deltas.checksum
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+
 -- database.clock.read_clock()
 SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) AS now
+FROM DUAL
+
+-- database.clock.read_takes_writes()
+SELECT CASE
+WHEN sys_context('USERENV', 'DATABASE_ROLE') = 'PRIMARY' THEN 1
+ELSE 0 END AS writes
 FROM DUAL
 
 -- database.key_registry.delete_key()
@@ -1643,17 +1657,18 @@ FETCH FIRST 1 ROWS ONLY
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
     updated_at, value)
-VALUES (:k_tenant, :k_namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now, :value)
+VALUES (:k_tenant, :k_namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now,
+    :p_content)
 
 -- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.namespace, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND (store_items.namespace = :namespace_1
   OR store_items.namespace = :namespace_2)
 
 -- database.key_registry.read_registered_keys(scope=all)
-SELECT store_items.tenant, store_items.namespace, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
 FROM store_items
 WHERE store_items.namespace = :namespace_1
 OR store_items.namespace = :namespace_2
@@ -1719,7 +1734,8 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- database.removals.read_lives()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.created_at
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND (store_items.namespace, store_items.key) IN (
@@ -1747,6 +1763,28 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 FOR UPDATE
+
+-- database.signed_items.read_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
+-- database.signed_items.read_signed_items()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
 -- database.signed_items.read_signed_vectors()
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
@@ -1814,6 +1852,17 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
 FROM threads
 WHERE threads.log_id = :k_log_id
+
+-- database.signed_logs.read_signed_heads()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- database.signed_logs.read_signed_row(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
@@ -4053,7 +4102,7 @@ ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.bulk_delete.lock_batch(wait=True)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
   threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (
@@ -4064,7 +4113,7 @@ WHERE threads.log_id IN (
 FOR UPDATE
 
 -- log.bulk_delete.lock_batch(wait=False)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
   threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (
@@ -4246,7 +4295,7 @@ AND checkpoints.checkpoint_id IN (
     SELECT each_.checkpoint_id
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.delete.delete_rows(table=checkpoints)
+-- log.delete.delete_rows(table=checkpoints, why=order)
 DELETE FROM checkpoints
 WHERE checkpoints.log_id IN (
   SELECT listed.log_id
@@ -4254,7 +4303,23 @@ WHERE checkpoints.log_id IN (
     SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.delete.delete_rows(table=entries)
+-- log.delete.delete_rows(table=checkpoints, why=head)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows(table=checkpoints, why=rows)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows(table=entries, why=order)
 DELETE FROM deltas
 WHERE deltas.log_id IN (
   SELECT listed.log_id
@@ -4263,7 +4328,25 @@ WHERE deltas.log_id IN (
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 AND deltas.kind IN ('entry')
 
--- log.delete.delete_rows(table=deltas)
+-- log.delete.delete_rows(table=entries, why=head)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=entries, why=rows)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=deltas, why=order)
 DELETE FROM deltas
 WHERE deltas.log_id IN (
   SELECT listed.log_id
@@ -4271,7 +4354,23 @@ WHERE deltas.log_id IN (
     SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.delete.delete_rows(table=threads)
+-- log.delete.delete_rows(table=deltas, why=head)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows(table=deltas, why=rows)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows(table=threads, why=order)
 DELETE FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
@@ -4279,7 +4378,41 @@ WHERE threads.log_id IN (
     SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.delete.delete_rows.found(table=threads)
+-- log.delete.delete_rows(table=threads, why=head)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows(table=threads, why=rows)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows.found(table=threads, why=order)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows.found(table=threads, why=head)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows.found(table=threads, why=rows)
 SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
 FROM threads
 WHERE threads.log_id IN (
@@ -10400,11 +10533,26 @@ AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.read.list_expired()
-SELECT store_items.namespace, store_items.key
+-- store.read.list_expired(after=True)
+SELECT store_items.expires_at, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.expires_at <= :p_now
+AND store_items.expires_at >= :p_expires_at
+AND (store_items.expires_at > :p_expires_at
+  OR store_items.expires_at = :p_expires_at
+  AND (store_items.namespace > :p_namespace
+    OR store_items.namespace = :p_namespace
+    AND store_items.key > :p_key))
+ORDER BY store_items.expires_at, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.read.list_expired(after=False)
+SELECT store_items.expires_at, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.expires_at <= :p_now
+ORDER BY store_items.expires_at, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
 -- store.read.list_items(order=newest, below=False, after=False)

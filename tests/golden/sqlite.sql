@@ -2019,6 +2019,14 @@ WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 AND checkpoints.created_at = ?
 
+-- checkpoints.save.read_state_row()
+SELECT deltas.seq, deltas.checksum
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
+
 -- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
@@ -2091,14 +2099,14 @@ ON CONFLICT (tenant, namespace, "key")
 DO UPDATE SET updated_at = ?
 
 -- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND (store_items.namespace = ?
   OR store_items.namespace = ?)
 
 -- database.key_registry.read_registered_keys(scope=all)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.value
 FROM store_items
 WHERE store_items.namespace = ?
 OR store_items.namespace = ?
@@ -2173,7 +2181,8 @@ DO UPDATE SET version = ?, created_at = ?, updated_at = ?, signature = ?, value 
 
 -- database.removals.read_lives()
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
-  store_items.created_at
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
 FROM store_items
 WHERE store_items.tenant = ?
 AND (store_items.namespace, store_items."key") IN (
@@ -2193,6 +2202,30 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 RETURNING tenant, namespace, "key", version, meta, codec, value, created_at, updated_at,
   expires_at, lifetime, search_text, field_terms, signature
+
+-- database.signed_items.read_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- database.signed_items.read_signed_items()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
 
 -- database.signed_items.read_signed_vectors()
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
@@ -2261,6 +2294,20 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
 FROM threads
 WHERE threads.log_id = ?
+
+-- database.signed_logs.read_signed_heads()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
 
 -- database.signed_logs.read_signed_row(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
@@ -4568,7 +4615,7 @@ WHERE threads.log_id IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.log_id
   FROM listed)
-RETURNING tenant, thread_id, namespace, updated_at, expires_at, deleted_at
+RETURNING log_id, tenant, thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.bulk_delete.lock_batch(wait=False)
 UPDATE threads
@@ -4581,7 +4628,7 @@ WHERE threads.log_id IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.log_id
   FROM listed)
-RETURNING tenant, thread_id, namespace, updated_at, expires_at, deleted_at
+RETURNING log_id, tenant, thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.bulk_delete.move_epochs()
 UPDATE threads
@@ -4766,7 +4813,7 @@ AND checkpoints.checkpoint_id IN (
   SELECT listed.checkpoint_id
   FROM listed)
 
--- log.delete.delete_rows(table=checkpoints)
+-- log.delete.delete_rows(table=checkpoints, why=order)
 DELETE FROM checkpoints
 WHERE checkpoints.log_id IN (
   WITH listed AS MATERIALIZED (
@@ -4777,7 +4824,29 @@ WHERE checkpoints.log_id IN (
   SELECT listed.log_id
   FROM listed)
 
--- log.delete.delete_rows(table=entries)
+-- log.delete.delete_rows(table=checkpoints, why=head)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=checkpoints, why=rows)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=entries, why=order)
 DELETE FROM deltas
 WHERE deltas.log_id IN (
   WITH listed AS MATERIALIZED (
@@ -4789,7 +4858,31 @@ WHERE deltas.log_id IN (
   FROM listed)
 AND deltas.kind IN ('entry')
 
--- log.delete.delete_rows(table=deltas)
+-- log.delete.delete_rows(table=entries, why=head)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=entries, why=rows)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=deltas, why=order)
 DELETE FROM deltas
 WHERE deltas.log_id IN (
   WITH listed AS MATERIALIZED (
@@ -4800,7 +4893,29 @@ WHERE deltas.log_id IN (
   SELECT listed.log_id
   FROM listed)
 
--- log.delete.delete_rows(table=threads)
+-- log.delete.delete_rows(table=deltas, why=head)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=deltas, why=rows)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=threads, why=order)
 DELETE FROM threads
 WHERE threads.log_id IN (
   WITH listed AS MATERIALIZED (
@@ -4811,7 +4926,53 @@ WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM listed)
 
--- log.delete.delete_rows.found(table=threads)
+-- log.delete.delete_rows(table=threads, why=head)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=threads, why=rows)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows.found(table=threads, why=order)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows.found(table=threads, why=head)
+SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows.found(table=threads, why=rows)
 SELECT threads.log_id, threads.tenant, threads.created_at, threads.version, threads.next_seq
 FROM threads
 WHERE threads.log_id IN (
@@ -6539,6 +6700,27 @@ WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
+-- log.text_indexes.index_is_aside(index=deltas_search)
+SELECT 1 AS is_aside
+WHERE NOT EXISTS (
+  SELECT 1
+  FROM sqlite_schema
+  WHERE name = 'deltas_search')
+
+-- log.text_indexes.index_is_aside(index=checkpoints_meta)
+SELECT 1 AS is_aside
+WHERE NOT EXISTS (
+  SELECT 1
+  FROM sqlite_schema
+  WHERE name = 'checkpoints_meta')
+
+-- log.text_indexes.index_is_aside(index=store_items_search)
+SELECT 1 AS is_aside
+WHERE NOT EXISTS (
+  SELECT 1
+  FROM sqlite_schema
+  WHERE name = 'store_items_search')
+
 -- log.text_indexes.purge(index=deltas_search)
 INSERT INTO deltas_search(deltas_search)
 VALUES ('optimize')
@@ -7884,17 +8066,41 @@ AND deltas.seq >= ?
 AND deltas.seq <= ?
 ORDER BY deltas.seq
 
--- maintenance.verify.text_indexes.compare_with_rows(index=deltas_search)
+-- maintenance.verify.text_indexes.compare_with_rows(index=deltas_search, step=0)
 INSERT INTO deltas_search(deltas_search, rank)
 VALUES ('integrity-check', 1)
 
--- maintenance.verify.text_indexes.compare_with_rows(index=checkpoints_meta)
+-- maintenance.verify.text_indexes.compare_with_rows(index=deltas_search, step=1)
+INSERT INTO deltas_search(rowid, search_text, scope)
+VALUES (-1, 'x', 'x')
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=deltas_search, step=2)
+INSERT INTO deltas_search(deltas_search, rowid, search_text, scope)
+VALUES ('delete', -1, 'x', 'x')
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=checkpoints_meta, step=0)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
 VALUES ('integrity-check', 1)
 
--- maintenance.verify.text_indexes.compare_with_rows(index=store_items_search)
+-- maintenance.verify.text_indexes.compare_with_rows(index=checkpoints_meta, step=1)
+INSERT INTO checkpoints_meta(rowid, terms)
+VALUES (-1, 'x')
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=checkpoints_meta, step=2)
+INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms)
+VALUES ('delete', -1, 'x')
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=store_items_search, step=0)
 INSERT INTO store_items_search(store_items_search, rank)
 VALUES ('integrity-check', 1)
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=store_items_search, step=1)
+INSERT INTO store_items_search(rowid, search_text, field_terms, scope)
+VALUES (-1, 'x', 'x', 'x')
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=store_items_search, step=2)
+INSERT INTO store_items_search(store_items_search, rowid, search_text, field_terms, scope)
+VALUES ('delete', -1, 'x', 'x', 'x')
 
 -- maintenance.verify.text_indexes.find_missed(index=deltas_search)
 SELECT deltas.seq AS seq
@@ -7959,21 +8165,173 @@ AND NOT EXISTS (
               1, 200), ' ', ''))) END, ' ', '" AND "') || '")' END)
 ORDER BY key
 
+-- maintenance.verify.text_indexes.read_state()
+SELECT (
+  SELECT count(*)
+  FROM sqlite_schema
+  WHERE type = 'trigger'
+  AND name IN (? || '_insert', ? || '_delete', ? || '_update')) = 3 AS in_use
+FROM sqlite_schema
+WHERE type = 'table'
+AND name = ?
+
 -- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=0)
-INSERT INTO deltas_search(deltas_search)
-VALUES ('delete-all')
+DROP TRIGGER IF EXISTS deltas_search_insert
 
 -- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=1)
+DROP TRIGGER IF EXISTS deltas_search_delete
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=2)
+DROP TRIGGER IF EXISTS deltas_search_update
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=3)
+PRAGMA writable_schema = ON
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=4)
+DELETE FROM sqlite_schema
+WHERE type = 'table'
+AND name = 'deltas_search'
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=5)
+PRAGMA writable_schema = RESET
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=6)
+DROP TABLE IF EXISTS deltas_search_data
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=7)
+DROP TABLE IF EXISTS deltas_search_idx
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=8)
+DROP TABLE IF EXISTS deltas_search_content
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=9)
+DROP TABLE IF EXISTS deltas_search_docsize
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=10)
+DROP TABLE IF EXISTS deltas_search_config
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=11)
+CREATE VIRTUAL TABLE deltas_search USING fts5(search_text, scope, content='', columnsize=0,
+    detail=column, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'")
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=12)
+CREATE TRIGGER deltas_search_insert AFTER
+INSERT ON deltas
+WHEN new.search_text IS NOT NULL BEGIN
 INSERT INTO deltas_search(rowid, search_text, scope)
-SELECT rowid, search_text, 'x' || lower(hex(deltas.tenant))
+SELECT new.rowid, new.search_text, 'x' || lower(hex(new.tenant))
+WHERE new.search_text IS NOT NULL; END
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=13)
+CREATE TRIGGER deltas_search_delete AFTER
+DELETE ON deltas
+WHEN old.search_text IS NOT NULL BEGIN
+INSERT INTO deltas_search(deltas_search, rowid, search_text, scope)
+SELECT 'delete', old.rowid, old.search_text, 'x' || lower(hex(old.tenant))
+WHERE old.search_text IS NOT NULL; END
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=14)
+CREATE TRIGGER deltas_search_update AFTER
+UPDATE OF search_text ON deltas BEGIN
+INSERT INTO deltas_search(deltas_search, rowid, search_text, scope)
+SELECT 'delete', old.rowid, old.search_text, 'x' || lower(hex(old.tenant))
+WHERE old.search_text IS NOT NULL;
+INSERT INTO deltas_search(rowid, search_text, scope)
+SELECT new.rowid, new.search_text, 'x' || lower(hex(new.tenant))
+WHERE new.search_text IS NOT NULL; END
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=15)
+INSERT INTO deltas_search(rowid, search_text, scope)
+SELECT rowid, deltas.search_text, 'x' || lower(hex(deltas.tenant))
 FROM deltas
-WHERE search_text IS NOT NULL
+WHERE deltas.search_text IS NOT NULL
 
 -- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=0)
-INSERT INTO checkpoints_meta(checkpoints_meta)
-VALUES ('delete-all')
+DROP TRIGGER IF EXISTS checkpoints_meta_insert
 
 -- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=1)
+DROP TRIGGER IF EXISTS checkpoints_meta_delete
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=2)
+DROP TRIGGER IF EXISTS checkpoints_meta_update
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=3)
+PRAGMA writable_schema = ON
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=4)
+DELETE FROM sqlite_schema
+WHERE type = 'table'
+AND name = 'checkpoints_meta'
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=5)
+PRAGMA writable_schema = RESET
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=6)
+DROP TABLE IF EXISTS checkpoints_meta_data
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=7)
+DROP TABLE IF EXISTS checkpoints_meta_idx
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=8)
+DROP TABLE IF EXISTS checkpoints_meta_content
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=9)
+DROP TABLE IF EXISTS checkpoints_meta_docsize
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=10)
+DROP TABLE IF EXISTS checkpoints_meta_config
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=11)
+CREATE VIRTUAL TABLE checkpoints_meta USING fts5(terms, content='', columnsize=0, detail=none,
+    tokenize='ascii')
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=12)
+CREATE TRIGGER checkpoints_meta_insert AFTER
+INSERT ON checkpoints
+WHEN new.meta <> '{}' BEGIN
+INSERT INTO checkpoints_meta(rowid, terms)
+SELECT new.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(new.meta))
+WHERE new.meta <> '{}'; END
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=13)
+CREATE TRIGGER checkpoints_meta_delete AFTER
+DELETE ON checkpoints
+WHEN old.meta <> '{}' BEGIN
+INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms)
+SELECT 'delete', old.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(old.meta))
+WHERE old.meta <> '{}'; END
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=14)
+CREATE TRIGGER checkpoints_meta_update AFTER
+UPDATE OF meta ON checkpoints BEGIN
+INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms)
+SELECT 'delete', old.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(old.meta))
+WHERE old.meta <> '{}';
+INSERT INTO checkpoints_meta(rowid, terms)
+SELECT new.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(new.meta))
+WHERE new.meta <> '{}'; END
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=15)
 INSERT INTO checkpoints_meta(rowid, terms)
 SELECT rowid, (
   SELECT group_concat(lower(hex(key || char(31) || CASE
@@ -7982,16 +8340,87 @@ SELECT rowid, (
         ELSE type END)), ' ')
   FROM json_each(checkpoints.meta))
 FROM checkpoints
-WHERE meta <> '{}'
+WHERE checkpoints.meta <> '{}'
 
 -- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=0)
-INSERT INTO store_items_search(store_items_search)
-VALUES ('delete-all')
+DROP TRIGGER IF EXISTS store_items_search_insert
 
 -- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=1)
-INSERT INTO store_items_search(rowid, scope, search_text, field_terms)
-SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)),
-  search_text, field_terms
+DROP TRIGGER IF EXISTS store_items_search_delete
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=2)
+DROP TRIGGER IF EXISTS store_items_search_update
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=3)
+PRAGMA writable_schema = ON
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=4)
+DELETE FROM sqlite_schema
+WHERE type = 'table'
+AND name = 'store_items_search'
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=5)
+PRAGMA writable_schema = RESET
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=6)
+DROP TABLE IF EXISTS store_items_search_data
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=7)
+DROP TABLE IF EXISTS store_items_search_idx
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=8)
+DROP TABLE IF EXISTS store_items_search_content
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=9)
+DROP TABLE IF EXISTS store_items_search_docsize
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=10)
+DROP TABLE IF EXISTS store_items_search_config
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=11)
+CREATE VIRTUAL TABLE store_items_search USING fts5(search_text, field_terms, scope, content='',
+    columnsize=0, detail=column, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'")
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=12)
+CREATE TRIGGER store_items_search_insert AFTER
+INSERT ON store_items
+WHEN (new.search_text IS NOT NULL
+  OR new.field_terms IS NOT NULL) BEGIN
+INSERT INTO store_items_search(rowid, search_text, field_terms, scope)
+SELECT new.rowid, new.search_text, new.field_terms,
+  'x' || lower(hex(new.tenant || char(31) || new.namespace))
+WHERE (new.search_text IS NOT NULL
+  OR new.field_terms IS NOT NULL); END
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=13)
+CREATE TRIGGER store_items_search_delete AFTER
+DELETE ON store_items
+WHEN (old.search_text IS NOT NULL
+  OR old.field_terms IS NOT NULL) BEGIN
+INSERT INTO store_items_search(store_items_search, rowid, search_text, field_terms, scope)
+SELECT 'delete', old.rowid, old.search_text, old.field_terms,
+  'x' || lower(hex(old.tenant || char(31) || old.namespace))
+WHERE (old.search_text IS NOT NULL
+  OR old.field_terms IS NOT NULL); END
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=14)
+CREATE TRIGGER store_items_search_update AFTER
+UPDATE OF search_text, field_terms ON store_items BEGIN
+INSERT INTO store_items_search(store_items_search, rowid, search_text, field_terms, scope)
+SELECT 'delete', old.rowid, old.search_text, old.field_terms,
+  'x' || lower(hex(old.tenant || char(31) || old.namespace))
+WHERE (old.search_text IS NOT NULL
+  OR old.field_terms IS NOT NULL);
+INSERT INTO store_items_search(rowid, search_text, field_terms, scope)
+SELECT new.rowid, new.search_text, new.field_terms,
+  'x' || lower(hex(new.tenant || char(31) || new.namespace))
+WHERE (new.search_text IS NOT NULL
+  OR new.field_terms IS NOT NULL); END
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=15)
+INSERT INTO store_items_search(rowid, search_text, field_terms, scope)
+SELECT rowid, store_items.search_text, store_items.field_terms,
+  'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace))
 FROM store_items
 WHERE (store_items.search_text IS NOT NULL
   OR store_items.field_terms IS NOT NULL)
@@ -12187,11 +12616,22 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.read.list_expired()
-SELECT store_items.namespace, store_items."key"
+-- store.read.list_expired(after=True)
+SELECT store_items.expires_at, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.expires_at <= ?
+AND (store_items.expires_at, store_items.namespace, store_items."key") > (?, ?, ?)
+ORDER BY store_items.expires_at, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.read.list_expired(after=False)
+SELECT store_items.expires_at, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.expires_at <= ?
+ORDER BY store_items.expires_at, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 

@@ -22,9 +22,10 @@ from memalchemy import (
     Store,
     ThreadLog,
 )
+from memalchemy.errors import InvalidArgument
 from memalchemy.http import HTTPConversation, HTTPStore, HTTPThreadLog, blocking
 from memalchemy.state import Message
-from memalchemy.store.compare_and_swap import DELETE, LEAVE
+from memalchemy.store import DELETE, LEAVE
 from servers import free_port
 from waiting import A_WHILE
 
@@ -182,6 +183,29 @@ async def test_items_are_written_read_and_deleted_in_batches(db: Database, base_
             await store.delete_matching(USERS, {})
         assert await store.forget_namespace(USERS) == 1
         assert await store.sweep() == 0
+
+
+async def test_a_state_is_changed_by_a_function_and_loses_no_change(base_url: str) -> None:
+    async with HTTPCheckpointer(base_url) as checkpointer:
+        first = await checkpointer.change("t/1", lambda state: {"n": 1}, {"m": 1}, ttl=3600)
+
+        async def slowly(state: dict[str, int]) -> dict[str, int]:
+            await asyncio.sleep(0)
+            return {"n": state["n"] + 1}
+
+        changes = (slowly, lambda state: {"n": state["n"] + 1})
+        ids = await asyncio.gather(*(checkpointer.change("t/1", changes[n % 2]) for n in range(6)))
+
+        assert await checkpointer.load("t/1") == {"n": 7}
+        found = await checkpointer.list_checkpoints("t/1")
+        assert set(found) == {first, *ids}
+        assert await checkpointer.change("t/1", lambda state: LEAVE) == found[0]
+        assert await checkpointer.change("nobody", lambda state: LEAVE) is None
+        with pytest.raises(InvalidArgument):
+            await checkpointer.change("t/1", lambda state: None)
+        with pytest.raises(ZeroDivisionError):
+            await checkpointer.change("t/1", lambda state: {"n": state["n"] / 0})
+        assert await checkpointer.list_checkpoints("t/1", 1) == found[:1]
 
 
 async def test_an_item_is_changed_by_a_function_and_loses_no_change(base_url: str) -> None:

@@ -284,16 +284,18 @@ async def test_usage_of_a_popped_turn_is_not_that_of_the_next(
 ) -> None:
     session = MemalchemySession("talk", db)
     result = await run(Agent(name="a", model=Scripted("one")), "1", session)
-    put = session.store.put
+    find_turns = session._turn_positions
 
-    async def late(*args: Any, **options: Any) -> int:
+    async def before_others_write(*args: Any) -> Any:
+        found = await find_turns(*args)
         while await session.pop_item():
             pass
         await session.add_items([said("user", "another first turn")])
-        return await put(*args, **options)
+        return found
 
-    monkeypatch.setattr(session.store, "put", late)
-    await session.store_run_usage(result)
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "_turn_positions", before_others_write)
+        await session.store_run_usage(result)
 
     assert await session.get_turn_usage() == []
 

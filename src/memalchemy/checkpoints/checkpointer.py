@@ -15,6 +15,9 @@ from typing import Any, Generic, TypedDict, Unpack, overload
 
 from sqlalchemy import Executable
 
+from memalchemy._changes import ChangeFunction, check_changed_state, function_errors
+from memalchemy._locked_retry import retry_with_lock
+from memalchemy._retry import retry_on_conflict
 from memalchemy.checkpoints import diff, erase, export, listing, load, rewrite
 from memalchemy.checkpoints.retention import (
     TOMBSTONE_LIFE,
@@ -22,13 +25,14 @@ from memalchemy.checkpoints.retention import (
     RetentionRun,
     retention_binds,
 )
-from memalchemy.checkpoints.save import Request, Saver, encode_off_loop, put_writes
+from memalchemy.checkpoints.save import Request, SaveConditions, Saver, encode_off_loop, put_writes
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import values
 from memalchemy.codec.places import state_place
 from memalchemy.codec.search_text import query_terms, snippet
 from memalchemy.contracts import (
+    LEAVE,
     UNSET,
     CheckpointerCapabilities,
     CheckpointHit,
@@ -66,7 +70,7 @@ from memalchemy.database import (
 )
 from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import namespace_binds
-from memalchemy.errors import InvalidArgument, NotFound
+from memalchemy.errors import Conflict, InvalidArgument, NotFound, ThreadDeleted
 from memalchemy.events import operation
 from memalchemy.filters import Filter
 from memalchemy.keys import (
@@ -87,6 +91,7 @@ from memalchemy.log import (
     delete_checkpoints,
     delete_log,
     delete_thread,
+    lock_log,
     pending_writes,
     set_thread_metadata,
 )
@@ -295,10 +300,9 @@ class Checkpointer(Generic[State]):
         waits changes nothing.
         """
         log = self._log(thread_id)
-        if checkpoint_id:
-            check_name(checkpoint_id, "checkpoint_id")
-        else:
+        if checkpoint_id is None:
             checkpoint_id = new_checkpoint_id()
+        check_name(checkpoint_id, "checkpoint_id")
         for name, value in (
             ("parent_id", parent_id),
             ("expected_parent", expected_parent),
@@ -314,11 +318,38 @@ class Checkpointer(Generic[State]):
         named_parent = lineage if isinstance(lineage, str) else parent_id
         if rests_on_parent and named_parent is None:
             raise ValueError("rests_on_parent= needs the parent: give parent_id= or lineage=")
-        checked = check_metadata(metadata)
-        mapping, fallback = await self._mapping_of(state, thread_id, connection)
-        life = self._ttl if ttl is None else to_lifetime(ttl)
         if checkpoint_id in (parent_id, lineage):
             raise InvalidArgument("a checkpoint cannot be its own parent")
+        return await self._save(
+            state,
+            log,
+            checkpoint_id,
+            metadata,
+            ttl,
+            connection,
+            parent_id=parent_id,
+            lineage=lineage,
+            run_id=run_id,
+            expected_parent=expected_parent,
+            rests_on=named_parent if rests_on_parent else None,
+            occurred_at=occurred_at,
+        )
+
+    async def _save(
+        self,
+        state: Any,
+        log: Log,
+        checkpoint_id: str,
+        metadata: Mapping[str, Any] | None,
+        ttl: Seconds | None,
+        connection: HostConnection | None,
+        *,
+        occurred_at: datetime | None = None,
+        **conditions: Unpack[SaveConditions],
+    ) -> str:
+        checked = check_metadata(metadata)
+        mapping, fallback = await self._mapping_of(state, log.thread_id, connection)
+        life = self._ttl if ttl is None else to_lifetime(ttl)
         cached = self._cache.get(log) if connection is None else None
         now = datetime.now(UTC)
         request = Request(
@@ -327,18 +358,81 @@ class Checkpointer(Generic[State]):
             state=mapping,
             encoded=await encode_off_loop(mapping, fallback, cached),
             metadata=checked,
-            parent_id=parent_id,
-            lineage=lineage,
-            run_id=run_id,
-            expected_parent=expected_parent,
-            rests_on=named_parent if rests_on_parent else None,
             now=now,
             occurred_at=now if occurred_at is None else occurred_at,
             expires_at=None if life is None else now + life,
+            **conditions,
         )
-        with operation("checkpoint.save", **self._about(thread_id, checkpoint_id)) as event:
+        with operation("checkpoint.save", **self._about(log.thread_id, checkpoint_id)) as event:
             await self._saver.save(request, connection, event)
         return checkpoint_id
+
+    async def change(
+        self,
+        thread_id: str,
+        function: Callable[[State | None], Any],
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> str | None:
+        """Save what a function makes of the newest state, and lose no save of others.
+
+        *function* takes the newest state as `load` returns it, or ``None`` if there is none. It
+        returns the new state, which may be the one that it was given, or ``LEAVE`` to save nothing;
+        it may be a coroutine function. If others save the thread meanwhile it is called again, with
+        what they saved, so it should do nothing else. The thread is locked then, and nobody else is
+        faster again; it is not locked for a coroutine function, which may take long. An exception
+        that the function raises passes through, and nothing is saved.
+
+        Returns the id of the checkpoint that is the newest then; ``None`` without one.
+
+        Args:
+            metadata, ttl: as for `save`.
+
+        Raises:
+            InvalidArgument: the function returned ``None``; nothing was saved.
+            NotSerialisable, TooLarge: the new state cannot be stored; nothing was saved.
+            Conflict: others were faster 20 times, with a thread that could not be locked; or the
+                transaction of *connection* does not see what they have saved. Nothing was saved.
+        """
+        log, target = self._log(thread_id), f"thread {thread_id!r}"
+        change = ChangeFunction(function, "a state")
+
+        async def attempt(tx: HostConnection | None) -> str | None:
+            found = await self._load(log, None, tx)
+            parent, state = (None, None) if found is None else found
+            changed = await change.call(state)
+            if changed is LEAVE:
+                return None if parent is None else parent.checkpoint_id
+            check_changed_state(changed)
+            return await self._save(
+                changed,
+                log,
+                new_checkpoint_id(),
+                metadata,
+                ttl,
+                tx,
+                expected_parent=None if parent is None else parent.checkpoint_id,
+                expected_row=None if parent is None else parent.row_keys[-1],
+            )
+
+        with function_errors():
+            try:
+                return await attempt(connection)
+            except (Conflict, ThreadDeleted):
+                if change.is_awaitable:
+                    return await retry_on_conflict(partial(attempt, connection), target)
+                lock = partial(self._lock, log)
+                return await retry_with_lock(self.db, lock, attempt, target, connection)
+
+    async def _lock(self, log: Log, connection: HostConnection) -> None:
+        """Lock a log, if it exists, until the transaction of *connection* ends."""
+
+        def program() -> Program[None]:
+            yield lock_log(self.db.dialect), log.binds()
+
+        await self.db.run(program, WRITE, connection=connection)
 
     async def load(
         self,
@@ -359,9 +453,16 @@ class Checkpointer(Generic[State]):
         """
         log = self._log(thread_id)
         _check_optional(checkpoint_id)
+        found = await self._load(log, checkpoint_id, connection)
+        return None if found is None else found[1]
+
+    async def _load(
+        self, log: Log, checkpoint_id: str | None, connection: HostConnection | None
+    ) -> tuple[Tip, State] | None:
+        """Return a checkpoint, the newest without an id, and its state."""
         now, d = datetime.now(UTC), self.db.dialect
         known = self._cache.get(log)
-        with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
+        with operation("checkpoint.load", **self._about(log.thread_id, checkpoint_id)) as event:
             found = await self.db.run(
                 partial(load.load_chain, d, log, checkpoint_id, now, self.db.signing, known),
                 READ,
@@ -379,7 +480,7 @@ class Checkpointer(Generic[State]):
             if checkpoint_id is None and connection is None and not self.db.read_only:
                 self._cache.put(log, rebuilt)
         loaded: State = from_mapping(state, self._state_type)
-        return loaded
+        return rebuilt, loaded
 
     async def diff(
         self, thread_id: str, a: str, b: str, *, connection: HostConnection | None = None

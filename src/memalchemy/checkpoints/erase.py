@@ -13,6 +13,7 @@ from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
+from memalchemy.database.proven_jobs import Damage, each_proven
 from memalchemy.database.sqlite_shrink import erase_deleted_bytes
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.events import Event
@@ -34,7 +35,7 @@ from memalchemy.search.scope import (
     of_item,
     scope_binds,
 )
-from memalchemy.statements import REMOVES_TENANT, Program, removal, statement
+from memalchemy.statements import PROVES, REMOVES_TENANT, Program, removal, statement
 
 
 async def erase(
@@ -53,7 +54,7 @@ async def erase(
     Args:
         path: an encoded namespace, of which the logs are erased, and of those below it.
     """
-    d = db.dialect
+    d, damage = db.dialect, Damage()
     if tenant is not None:
         erased = await db.run(
             lambda: erase_tenant(d, tenant), WRITE_ROWS, connection=connection, event=event
@@ -71,19 +72,22 @@ async def erase(
         await _erase_answers(db, connection, event)
     else:
         erased = 0
+        why = "order" if metadata is None else "rows"
         for found in await selected_threads(db, thread_id, metadata, connection):
-            erased += await db.run(
-                partial(erase_thread, d, db.tenant, found),
-                WRITE_ROWS,
-                connection=connection,
-                event=event,
-            )
+            with damage.noted():
+                erased += await db.run(
+                    partial(erase_thread, d, db.tenant, found, why=why),
+                    WRITE_ROWS,
+                    connection=connection,
+                    event=event,
+                )
             cache.drop_thread(db.tenant, found)
         if metadata is not None:
-            erased += await _erase_items_with(db, metadata, connection, event)
+            erased += await _erase_items_with(db, metadata, connection, event, damage)
         await _erase_answers(db, connection, event)
     if connection is None:
         await erase_deleted_bytes(db, event)
+    damage.raise_if_any(f"{erased:,} checkpoints, entries and items were erased")
     return erased
 
 
@@ -114,19 +118,23 @@ async def selected_threads(
 
 
 async def _erase_items_with(
-    db: Database, metadata: Mapping[str, Any], connection: HostConnection | None, event: Event
+    db: Database,
+    metadata: Mapping[str, Any],
+    connection: HostConnection | None,
+    event: Event,
+    damage: Damage,
 ) -> int:
     """Erase the store's items that have *metadata*, until none is left; return their number."""
     erased = 0
+
+    async def erase(items: Sequence[Mapping[str, Any]]) -> int:
+        program = partial(erase_items, db.dialect, items)
+        return await db.run(program, WRITE_ROWS, connection=connection, event=event)
+
     while items := [item async for item in _items_with(db, metadata, connection)]:
-        gone = await db.run(
-            partial(erase_items, db.dialect, items),
-            WRITE_ROWS,
-            connection=connection,
-            event=event,
-        )
+        gone = sum([done async for done in each_proven(items, erase, damage)])
         erased += gone
-        if gone == len(items):
+        if gone == len(items) or damage:
             break  # otherwise some were written meanwhile
     return erased
 
@@ -212,7 +220,8 @@ def list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable | No
 def erase_item(dialect: Dialect) -> Executable:
     """Delete an item, and thereby its vectors, if it has the version that was read."""
     version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
-    return delete(ITEMS).where(of_item(ITEMS), version)
+    gone = delete(ITEMS).where(of_item(ITEMS), version)
+    return gone.execution_options(**{PROVES: "rows"})
 
 
 def erase_items(dialect: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:
@@ -237,13 +246,15 @@ def clear_fork_origin(dialect: Dialect) -> Executable:
     )
 
 
-def erase_thread(dialect: Dialect, tenant: str, thread_id: str) -> Program[int]:
+def erase_thread(
+    dialect: Dialect, tenant: str, thread_id: str, *, why: str = "order"
+) -> Program[int]:
     """Remove all logs of a thread for good, tombstones too: an id can be personal data."""
     yield clear_fork_origin(dialect), {"k_tenant": tenant, "k_thread_id": thread_id}
     rows = yield list_logs_of_thread(dialect), {"k_tenant": tenant, "k_thread_id": thread_id}
     erased = 0
     for row in rows:
-        erased += yield from remove_log(dialect, Log(tenant, thread_id, row.namespace))
+        erased += yield from remove_log(dialect, Log(tenant, thread_id, row.namespace), why=why)
     yield from purge_all(dialect)
     return erased
 
@@ -263,7 +274,8 @@ def erase_logs_below(dialect: Dialect, tenant: str, path: str) -> Program[int]:
     rows = yield list_all_logs_below(dialect), namespace_binds(tenant, path, below=True)
     erased = 0
     for row in rows:
-        erased += yield from remove_log(dialect, Log(tenant, row.thread_id, row.namespace))
+        log = Log(tenant, row.thread_id, row.namespace)
+        erased += yield from remove_log(dialect, log, why="order")
     yield from purge_all(dialect)
     return erased
 

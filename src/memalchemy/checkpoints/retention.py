@@ -19,6 +19,7 @@ from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.checkpoints.word_keeper import WordKeeper
 from memalchemy.contracts import Progress, Retention, to_timedelta
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
+from memalchemy.database.proven_jobs import Damage, each_proven
 from memalchemy.events import Event
 from memalchemy.log import Log, bulk_delete
 from memalchemy.log.scan import run_query, scan
@@ -73,17 +74,28 @@ class RetentionRun:
             )
             self.now = replace(self.now, total=int(rows[0][0]))
         busy: list[bulk_delete.RemovableLog] = []
+        self.damage: Damage = Damage()
         async for seen, found in self._pages():
             if dry_run:
                 self._report(removed=sum(one.going for one in found))
             else:
-                for batch in bulk_delete.batches(self.db.dialect, found):
-                    busy += await self._remove(batch)
+                busy += await self._remove_all(found)
             self._report(done=seen)
         busy = await self._retry_busy(busy)
         self._report(busy=len(busy))
         event.details |= {"removed": self.now.removed, "busy": len(busy), "dry_run": dry_run}
+        self.damage.raise_if_any(f"{self.now.removed:,} checkpoints and entries were removed")
         return self.now.removed
+
+    async def _remove_all(
+        self, found: Sequence[bulk_delete.RemovableLog]
+    ) -> list[bulk_delete.RemovableLog]:
+        """Remove from all logs that were *found* what is to go; return those that were not free."""
+        busy: list[bulk_delete.RemovableLog] = []
+        for batch in bulk_delete.batches(self.db.dialect, found):
+            async for skipped in each_proven(batch, self._remove, self.damage):
+                busy += skipped
+        return busy
 
     async def _pages(self) -> AsyncIterator[tuple[int, list[bulk_delete.RemovableLog]]]:
         """Yield, page by page, the number of logs looked at and those with something to remove."""
@@ -122,7 +134,7 @@ class RetentionRun:
         )
 
     async def _remove(
-        self, batch: list[bulk_delete.RemovableLog]
+        self, batch: Sequence[bulk_delete.RemovableLog]
     ) -> list[bulk_delete.RemovableLog]:
         """Remove from the logs of *batch* what is to go; return those that were not free."""
         d = self.db.dialect
@@ -172,10 +184,7 @@ class RetentionRun:
                 break
             self._report(busy=len(busy))
             await asyncio.sleep(pause)
-            left: list[bulk_delete.RemovableLog] = []
-            for batch in bulk_delete.batches(self.db.dialect, busy):
-                left += await self._remove(batch)
-            busy = left
+            busy = await self._remove_all(busy)
         return await self._still_wanted(busy)
 
     async def _still_wanted(

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from sqlalchemy import Executable, and_, bindparam, select
 
@@ -63,7 +63,7 @@ from memalchemy.log import (
 from memalchemy.log.append import append_to_known_head, append_write
 from memalchemy.log.copy import read_position
 from memalchemy.log.pending_writes import new_key, remove_expired_log
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, routed, same_log
 from memalchemy.log.turns import Turns
 from memalchemy.log.written_heads import WrittenHead, WrittenHeads
 from memalchemy.statements import Program, statement
@@ -99,6 +99,19 @@ def find_saved(dialect: Dialect) -> Executable:
     )
 
 
+@statement()
+def read_state_row(dialect: Dialect) -> Executable:
+    """Select the position and the checksum of a checkpoint's state."""
+    state = and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq)
+    same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
+    return (
+        select(DELTAS.c.seq, DELTAS.c.checksum)
+        .select_from(CHECKPOINTS)
+        .join(DELTAS, state)
+        .where(of_log(CHECKPOINTS), *routed(dialect, DELTAS), same)
+    )
+
+
 class Encoded(NamedTuple):
     """State as bytes, with facts learnt while encoding it."""
 
@@ -112,6 +125,17 @@ class Encoded(NamedTuple):
     """Other tasks ran while it was encoded: the caller's object may have changed since."""
 
 
+class SaveConditions(TypedDict, total=False):
+    """The parts of a `Request` that a plain save leaves out."""
+
+    parent_id: str | None
+    lineage: str | Unset | None
+    run_id: str | None
+    expected_parent: str | Unset | None
+    expected_row: tuple[int, int] | None
+    rests_on: str | None
+
+
 class Request(NamedTuple):
     """Arguments of a save, checked."""
 
@@ -120,16 +144,18 @@ class Request(NamedTuple):
     state: Mapping[str, Any]
     encoded: Encoded
     metadata: dict[str, Any]
-    parent_id: str | None
-    lineage: str | Unset | None
-    """The parent to record, even if it does not exist; the state is appended to the newest."""
-    run_id: str | None
-    expected_parent: str | Unset | None
-    rests_on: str | None
-    """The named parent, if the state is incomplete without it; it must exist then."""
     now: datetime
     occurred_at: datetime
     expires_at: datetime | None
+    parent_id: str | None = None
+    lineage: str | Unset | None = UNSET
+    """The parent to record, even if it does not exist; the state is appended to the newest."""
+    run_id: str | None = None
+    expected_parent: str | Unset | None = UNSET
+    expected_row: tuple[int, int] | None = None
+    """Position and checksum of the expected parent: another may have its id since."""
+    rests_on: str | None = None
+    """The named parent, if the state is incomplete without it; it must exist then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +372,8 @@ class Saver:
             and request.expected_parent is UNSET
             and not self.db.binds_places
         )
-        locked = request.rests_on is not None and not self._is_newest(request)
+        rests_on_earlier = request.rests_on is not None and not self._is_newest(request)
+        locked = rests_on_earlier or request.expected_row is not None
         written = self._written_head(request, draft) if connection is None else None
         append = self._append_locked if locked else self._append
         return await self.db.run(
@@ -372,6 +399,7 @@ class Saver:
             or self._retains_at_once
             or request.parent_id is not None
             or request.rests_on is not None
+            or request.expected_row is not None
             or request.expected_parent not in (UNSET, known.columns.head_id)
         ):
             return None
@@ -478,6 +506,17 @@ class Saver:
         self, request: Request, draft: Draft, words: str | None, written: WrittenHead | None
     ) -> Program[Any]:
         yield lock_log(self.db.dialect), request.log.binds()
+        if request.expected_row is not None:
+            values = request.log.binds() | {"p_checkpoint_id": request.expected_parent}
+            found = yield read_state_row(self.db.dialect), values
+            if found and tuple(found[0]) != request.expected_row:
+                raise Conflict(
+                    f"checkpoint {request.expected_parent!r} of thread {request.log.thread_id!r} "
+                    "was replaced; nothing was written. Load it, apply the change to it and save "
+                    "again.",
+                    expected=request.expected_parent,
+                    current=request.expected_parent,
+                )
         return (yield from self._append(request, draft, words, written))
 
     def _append(

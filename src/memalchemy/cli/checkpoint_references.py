@@ -33,13 +33,15 @@ _ANCESTOR = re.compile(r"(.+)~(\d{0,9})", re.DOTALL)
 async def find_thread(db: Database, reference: str) -> str:
     """Return the id of the thread that has this id, or whose id alone begins with it.
 
-    Returns *reference* itself if there is no such thread.
+    Returns *reference* itself if there is no such thread, or if it is empty: every id begins so.
 
     Raises:
         UsageError: several ids begin with it; the message lists some.
     """
     from memalchemy.log.listing import threads_by_prefix
 
+    if reference == "":
+        return reference
     # Of all ids that begin with it, the id itself comes first.
     found = await threads_by_prefix(db, reference, limit=LISTED + 1)
     if not found or found[0] == reference:
@@ -66,10 +68,10 @@ async def find_checkpoint(
         NotFound: there is no such checkpoint.
         UsageError: several ids begin with it, or the time is not one.
     """
-    if not reference:
-        raise UsageError("the reference to a checkpoint is empty; `latest` is the newest one")
     if await checkpointer.exists(thread, reference):
         return reference
+    if reference == "":
+        raise UsageError("the reference to a checkpoint is empty; `latest` is the newest one")
     if reference == LATEST:
         newest = await checkpointer.list_checkpoints(thread, 1)
         if not newest:

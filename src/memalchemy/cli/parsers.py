@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from memalchemy import keys
 from memalchemy.cli import ctrl_c
 from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.codec import bounds
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -83,7 +84,7 @@ def parse_sample(text: str) -> int | float | None:
 def parse_json(text: str, name: str, hint: str = "") -> Any:
     """Parse *text* as JSON; errors call it *name* and end with *hint*."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return bounds.parse_json(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise UsageError(f"{name} is nested too deep") from None
     except ValueError as error:

@@ -33,5 +33,6 @@ def usage_errors() -> Iterator[None]:
 
 def require_exactly_one(options: str, *values: object) -> None:
     """Raise a `UsageError` that names *options* unless exactly one of *values* is given."""
-    if sum(bool(value) for value in values) != 1:
+    # An empty text is an id like any other: a variable that is not set selects nothing else.
+    if sum(value is not None and value is not False and value != [] for value in values) != 1:
         raise UsageError(f"give exactly one of {options}")

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import ormsgpack
 
+from memalchemy.codec.bounds import unpack_plain
 from memalchemy.codec.compression import TINY, compress, decompress
 from memalchemy.codec.values import MAX_STATE_BYTES, UNREADABLE, Parts, decode_key, encode_key
 from memalchemy.errors import Corrupt
@@ -82,7 +83,7 @@ def decode_snapshot(payload: bytes, limit: int = MAX_STATE_BYTES) -> Parts:
     # The lengths of keys and values do not count as part of the state.
     body = decompress(payload, limit + limit // 16 + _CHUNK)
     try:
-        flat = ormsgpack.unpackb(body)
+        flat = unpack_plain(body)
         parts = {decode_key(k): v for k, v in zip(flat[::2], flat[1::2], strict=True)}
     except UNREADABLE as error:
         raise Corrupt("a stored snapshot cannot be read") from error
@@ -162,7 +163,7 @@ def _in_pieces(value: bytes) -> Pieces:
 
 
 def _apply(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, Pieces]:
-    given, recipe, compressed = ormsgpack.unpackb(payload)
+    given, recipe, compressed = unpack_plain(payload)
     keys = list(base)
     if given is not None:
         keys = [keys[k] if type(k) is int else decode_key(k) for k in given]

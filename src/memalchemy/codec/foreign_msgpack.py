@@ -13,6 +13,7 @@ from typing import Any
 
 import ormsgpack
 
+from memalchemy.codec.bounds import unpack_foreign
 from memalchemy.codec.deltas import added, edits
 from memalchemy.contracts import Packed
 
@@ -149,7 +150,7 @@ def _length(encoded: bytes, at: int) -> tuple[int | None, int]:
 
 
 def _unpack(data: bytes) -> Any:
-    return ormsgpack.unpackb(data, ext_hook=Extension, option=ormsgpack.OPT_NON_STR_KEYS)
+    return unpack_foreign(data, Extension)
 
 
 def _unpack_extension(extension: Extension) -> Any:

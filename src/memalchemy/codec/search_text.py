@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-import orjson
 import ormsgpack
 
 from memalchemy.codec import foreign_msgpack
+from memalchemy.codec.bounds import parse_plain_json, unpack
 from memalchemy.codec.deltas import Comparison, added, edits
 from memalchemy.codec.values import TAGGED, Parts, decode_state
 from memalchemy.contracts import Packed
@@ -318,7 +318,7 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
                 for text in foreign_msgpack.added_texts(encoded, *place, old):
                     yield from _texts(text)
             continue
-        value = ormsgpack.unpackb(encoded.removeprefix(TAGGED)) if tagged else state[key]
+        value = unpack(encoded) if tagged else state[key]
         if not _may_hold_text(value):
             continue
         found: Iterable[Any] = [value]
@@ -382,8 +382,8 @@ def _texts(value: Any) -> Iterator[str]:
     if type(value) is str:
         if value[:1] in ("{", "[") and value[-1:] in ("}", "]"):
             try:
-                yield from _leaves(orjson.loads(value))
-            except orjson.JSONDecodeError:
+                yield from _leaves(parse_plain_json(value))
+            except ValueError:
                 yield value
         else:
             yield value

@@ -4,6 +4,9 @@ A signature tells whether whoever wrote a row had the key. It is a version byte,
 and two hashes of 16 bytes: the first is of what a load reads, the second of what only a search
 reads, such as the words of a state, and of the first. So a load need not read the words.
 
+The version says how values become the bytes that are hashed. Rows are signed with version 2, and
+those of version 1 are checked as well: it left fractions of seconds out.
+
 A row says nothing of its neighbours. That none is missing and none was added is told by the *head*
 of a log, whose signature also holds two sums: of its checkpoints, and of its entries and pending
 writes. A row adds to a sum what a second key makes of its signature, and is taken from it when it
@@ -15,33 +18,28 @@ The hashes are BLAKE2b with a key (RFC 7693). No error and no representation sho
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID
-
-from ormsgpack import (
-    OPT_DATETIME_AS_TIMESTAMP_EXT,
-    OPT_PASSTHROUGH_UUID,
-    OPT_SORT_KEYS,
-    packb,
-)
 
 from memalchemy.codec.keys import read_secret
+from memalchemy.codec.signed_fields import encode_fields
+from memalchemy.codec.signed_fields_v1 import encode_fields_v1
 from memalchemy.errors import Corrupt, KeyMissing, NotSigned
 
 if TYPE_CHECKING:
     from memalchemy.codec.anchors import AnchorCheck
 
-_VERSION = b"\x01"
+_Encode = Callable[[Sequence[Any]], bytes]
+
+_VERSION = b"\x02"
+"""The version that rows are signed with."""
+_ENCODINGS: dict[bytes, _Encode] = {_VERSION: encode_fields, b"\x01": encode_fields_v1}
+"""The bytes that a signature of each version is made of."""
 _ID, _HASH, _NONCE = 4, 16, 8
 _PREFIX = len(_VERSION) + _ID
 _ROW_LENGTHS = {_PREFIX + _HASH, _PREFIX + 2 * _HASH}
 _POSITION = 8
-_LARGE = 16_384
-_OPTIONS = OPT_DATETIME_AS_TIMESTAMP_EXT | OPT_PASSTHROUGH_UUID | OPT_SORT_KEYS
 _HEAD_LENGTH = _PREFIX + _NONCE + _POSITION + 3 * _HASH
 _MODULUS = 1 << 8 * _HASH
 
@@ -61,6 +59,28 @@ class Sums(NamedTuple):
 
 
 NO_ROWS = Sums(0, 0, 0)
+
+
+class _Scheme(NamedTuple):
+    """How a signature was made: with which key, of which bytes."""
+
+    prefix: bytes
+    """The version and the id of the key, with which the signature begins."""
+    key: _Key
+    encode: _Encode
+
+    def hash(self, fields: Sequence[Any]) -> bytes:
+        """Return the hash of the values of a row, or of some of them."""
+        made = self.key.row.copy()
+        made.update(self.encode(fields))
+        return made.digest()
+
+    def mask(self, nonce: bytes, place: Sequence[Any], sums: Sums) -> bytes:
+        """Return both sums masked, or masked ones open, as bytes."""
+        mask = self.key.mask.copy()
+        mask.update(nonce + self.encode(place))
+        both = sums.checkpoints << 8 * _HASH | sums.others
+        return (int.from_bytes(mask.digest()) ^ both).to_bytes(2 * _HASH)
 
 
 class _Key:
@@ -109,8 +129,14 @@ class SigningKeys:
         given = None if keys is None else list(keys)
         if given == []:
             raise ValueError("signing_keys= is empty: give at least one key, or leave it out")
-        self._keys = {_VERSION + key.id: key for key in map(_Key, given or ())}
-        self._first = next(iter(self._keys.values()), None)
+        known = list(map(_Key, given or ()))
+        self._keys = {key.id: key for key in known}
+        self._schemes = {
+            version + key.id: _Scheme(version + key.id, key, encode)
+            for version, encode in _ENCODINGS.items()
+            for key in known
+        }
+        self._first = self._schemes[_VERSION + known[0].id] if known else None
         self.allow_unsigned = allow_unsigned
         self.anchor: AnchorCheck | None = None
         """The anchor that heads and items are held to when they are read."""
@@ -129,7 +155,7 @@ class SigningKeys:
     @property
     def first_id(self) -> str | None:
         """The id of the key that signs."""
-        return None if self._first is None else self._first.id.hex()
+        return None if self._first is None else self._first.key.id.hex()
 
     @property
     def ids(self) -> frozenset[str]:
@@ -146,11 +172,11 @@ class SigningKeys:
             words: the place once more, and what only a search reads; ``None`` for a row that has no
                 such columns.
         """
-        key = self._first
-        assert key is not None
-        first = _hash(key.row, content)
-        signature = _VERSION + key.id + first
-        return signature if words is None else signature + _hash(key.row, (first, *words))
+        scheme = self._first
+        assert scheme is not None
+        first = scheme.hash(content)
+        signature = scheme.prefix + first
+        return signature if words is None else signature + scheme.hash((first, *words))
 
     def check(self, signature: bytes | None, content: Sequence[Any]) -> None:
         """Hold a row to the first hash of its signature.
@@ -160,13 +186,13 @@ class SigningKeys:
             NotSigned: it has no signature, and there are keys.
             KeyMissing: it is signed with a key that is not here.
         """
-        key = self._key_of(signature)
-        if key is None:
+        scheme = self._scheme_of(signature)
+        if scheme is None:
             return
         assert signature is not None
         if len(signature) not in _ROW_LENGTHS:
             raise Corrupt("a signature has not the length of one")
-        if _hash(key.row, content) != signature[_PREFIX : _PREFIX + _HASH]:
+        if scheme.hash(content) != signature[_PREFIX : _PREFIX + _HASH]:
             raise _not_what_was_signed()
 
     def check_words(self, signature: bytes | None, words: Sequence[Any]) -> None:
@@ -175,13 +201,13 @@ class SigningKeys:
         Raises:
             Corrupt, NotSigned, KeyMissing: see `check`.
         """
-        key = self._key_of(signature)
-        if key is None:
+        scheme = self._scheme_of(signature)
+        if scheme is None:
             return
         assert signature is not None
         if len(signature) != _PREFIX + 2 * _HASH:
             raise Corrupt("a signature has not the length of one")
-        if _hash(key.row, (signature[_PREFIX : _PREFIX + _HASH], *words)) != signature[-_HASH:]:
+        if scheme.hash((signature[_PREFIX : _PREFIX + _HASH], *words)) != signature[-_HASH:]:
             raise _not_what_was_signed()
 
     def check_whole(
@@ -196,24 +222,24 @@ class SigningKeys:
         if words is not None:
             self.check_words(signature, words)
 
-    def is_by_first_key(self, signature: bytes | None) -> bool:
-        """Return whether a signature was made with the key that signs."""
+    def is_up_to_date(self, signature: bytes | None) -> bool:
+        """Return whether a signature has the newest version, and was made with the first key."""
         return (
             signature is not None
             and self._first is not None
-            and signature[:_PREFIX] == _VERSION + self._first.id
+            and signature.startswith(self._first.prefix)
         )
 
-    def _key_of(self, signature: bytes | None) -> _Key | None:
-        """Return the key of a signature; ``None`` if there is nothing to hold a row to."""
+    def _scheme_of(self, signature: bytes | None) -> _Scheme | None:
+        """Return how a signature was made; ``None`` if there is nothing to hold a row to."""
         if signature is None:
             if self._keys and not self.allow_unsigned:
                 raise NotSigned
             return None
-        key = self._keys.get(signature[:_PREFIX])
-        if key is not None or not self._keys:
-            return key
-        if signature[:1] != _VERSION:
+        scheme = self._schemes.get(signature[:_PREFIX])
+        if scheme is not None or not self._keys:
+            return scheme
+        if signature[:1] not in _ENCODINGS:
             raise Corrupt("a row is signed in a way that this release does not know")
         raise _missing(signing_key_id(signature), len(self._keys))
 
@@ -221,9 +247,9 @@ class SigningKeys:
 
     def element(self, signature: bytes) -> int:
         """Return what a row with this *signature* adds to the sum of its log."""
-        key = self._key_of(signature)
-        assert key is not None
-        made = key.element.copy()
+        scheme = self._scheme_of(signature)
+        assert scheme is not None
+        made = scheme.key.element.copy()
         made.update(signature[: _PREFIX + _HASH])
         return int.from_bytes(made.digest())
 
@@ -247,13 +273,13 @@ class SigningKeys:
 
     def sign_head(self, content: Sequence[Any], sums: Sums) -> bytes:
         """Return the signature of a head, with the sums of its log."""
-        key = self._first
-        assert key is not None
+        scheme = self._first
+        assert scheme is not None
         nonce = os.urandom(_NONCE)
-        masked = _mask(key, nonce, content[:2], sums)
+        masked = scheme.mask(nonce, content[:2], sums)
         last = sums.last_entry.to_bytes(_POSITION)
-        begins = _VERSION + key.id + nonce + last + masked
-        return begins + _hash(key.row, (begins, *content))
+        begins = scheme.prefix + nonce + last + masked
+        return begins + scheme.hash((begins, *content))
 
     def check_head_alone(self, signature: bytes | None, content: Sequence[Any]) -> None:
         """Hold a head to its signature, for a reader that does not need the sums of its log.
@@ -269,27 +295,27 @@ class SigningKeys:
         Raises:
             Corrupt, NotSigned, KeyMissing: see `check`.
         """
-        key = self._proven_head(signature, content)
-        if key is None:
+        scheme = self._proven_head(signature, content)
+        if scheme is None:
             return None
         assert signature is not None
         begins = signature[:-_HASH]
         nonce, rest = begins[_PREFIX : _PREFIX + _NONCE], begins[_PREFIX + _NONCE :]
         last, masked = int.from_bytes(rest[:_POSITION]), rest[_POSITION:]
-        opened = _mask(key, nonce, content[:2], _to_sums(masked))
+        opened = scheme.mask(nonce, content[:2], _to_sums(masked))
         return _to_sums(opened)._replace(last_entry=last)
 
-    def _proven_head(self, signature: bytes | None, content: Sequence[Any]) -> _Key | None:
-        """Hold a head to its signature; return the key that it was signed with."""
-        key = self._key_of(signature)
-        if key is None:
+    def _proven_head(self, signature: bytes | None, content: Sequence[Any]) -> _Scheme | None:
+        """Hold a head to its signature; return how that was made."""
+        scheme = self._scheme_of(signature)
+        if scheme is None:
             return None
         assert signature is not None
         if len(signature) != _HEAD_LENGTH:
             raise Corrupt("the signature of a head has not the length of one")
-        if _hash(key.row, (signature[:-_HASH], *content)) != signature[-_HASH:]:
+        if scheme.hash((signature[:-_HASH], *content)) != signature[-_HASH:]:
             raise _not_what_was_signed()
-        return key
+        return scheme
 
     # --- Anchors ---------------------------------------------------------------------------------
 
@@ -309,10 +335,12 @@ class SigningKeys:
         Raises:
             KeyMissing: the key is not here.
         """
-        return _hash(self._named(key_id).identity, identity)
+        made = self._named(key_id).identity.copy()
+        made.update(encode_fields_v1(identity))  # anchors are of the first version
+        return made.digest()
 
     def _named(self, key_id: str) -> _Key:
-        key = self._keys.get(_VERSION + bytes.fromhex(key_id))
+        key = self._keys.get(bytes.fromhex(key_id))
         if key is None:
             raise _missing(key_id, len(self._keys))
         return key
@@ -326,42 +354,8 @@ def signing_key_id(signature: bytes) -> str:
     return signature[len(_VERSION) : _PREFIX].hex()
 
 
-def _mask(key: _Key, nonce: bytes, place: Sequence[Any], sums: Sums) -> bytes:
-    """Return both sums masked, or masked ones open, as bytes."""
-    mask = key.mask.copy()
-    mask.update(nonce + encode_fields(place))
-    both = sums.checkpoints << 8 * _HASH | sums.others
-    return (int.from_bytes(mask.digest()) ^ both).to_bytes(2 * _HASH)
-
-
 def _to_sums(both: bytes) -> Sums:
     return Sums(int.from_bytes(both[:_HASH]), int.from_bytes(both[_HASH:]), 0)
-
-
-def _hash(empty: blake2b, fields: Sequence[Any]) -> bytes:
-    """Return the hash of *fields* with the key of *empty*."""
-    made = empty.copy()
-    made.update(encode_fields(fields))
-    return made.digest()
-
-
-def encode_fields(fields: Sequence[Any]) -> bytes:
-    """Return values of columns as bytes; different values give different bytes.
-
-    Equal values give equal bytes, in whatever form a database returns them: times in any zone,
-    numbers of JSON that are whole, bytes and UUIDs of a driver's own types. Of a large payload, the
-    last field, it is a hash.
-
-    Raises:
-        Corrupt: a column has a value of a type that no such column has.
-    """
-    last = fields[-1]
-    if isinstance(last, bytes) and len(last) >= _LARGE:
-        fields = (*fields[:-1], len(last), blake2b(last).digest())
-    try:
-        return packb(fields, _plain, option=_OPTIONS)
-    except (TypeError, ValueError):  # text that is not Unicode, integers of over 64 bits
-        return packb(_spelt_out(fields), _plain, option=_OPTIONS)
 
 
 def json_field(value: Any) -> Any:
@@ -373,32 +367,6 @@ def json_field(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of a driver's own type, or a UUID, as one that can be packed."""
-    if isinstance(value, UUID):
-        return value.bytes
-    if isinstance(value, memoryview | bytearray | bytes):
-        return bytes(value)
-    if isinstance(value, Decimal) and value == value.to_integral_value():
-        return int(value)  # from a column that somebody made NUMERIC
-    raise TypeError(f"a column of a signed row has a value of type {type(value).__name__}")
-
-
-def _spelt_out(value: Any) -> Any:
-    """Return a value with texts and integers as bytes, which any of them can be."""
-    if isinstance(value, str):
-        return b"s" + value.encode("utf-8", "surrogatepass")
-    if isinstance(value, int) and not isinstance(value, bool):
-        return b"i" + str(value).encode()
-    if isinstance(value, dict):
-        return [[_spelt_out(key), _spelt_out(one)] for key, one in sorted(value.items())]
-    if isinstance(value, list | tuple):
-        return [_spelt_out(one) for one in value]
-    if value is None or isinstance(value, bool | float | bytes | memoryview | datetime | UUID):
-        return value
-    raise Corrupt(f"a column of a signed row has a value of type {type(value).__name__}")
 
 
 def _not_what_was_signed() -> Corrupt:

@@ -31,6 +31,7 @@ from uuid import UUID
 
 import ormsgpack
 
+from memalchemy.codec import bounds
 from memalchemy.contracts import Packed
 from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
 
@@ -42,6 +43,9 @@ MAX_DEPTH = 200
 
 MAX_STATE_BYTES = 256 * 1024 * 1024
 """Size of the largest encoded state, and bound of every decompression of one."""
+
+MAX_PATH = 32_767
+"""Characters of the longest path that any operating system takes."""
 
 TAGGED = b"\xc1"
 """First byte of the tagged form; no MessagePack value begins with it."""
@@ -173,6 +177,7 @@ def encode_rest(
         parts[key] = _encode_tagged(state[key], pointer("", key), fallback)
     if (size := state_size(parts)) > MAX_STATE_BYTES:
         raise TooLarge("the state", size, MAX_STATE_BYTES)
+    _check_memory(parts.values(), lambda: pointer("", max(parts, key=lambda key: len(parts[key]))))
     return parts
 
 
@@ -181,7 +186,23 @@ def encode_value(value: Any) -> bytes:
     encoded = _encode_plain(value)
     if encoded and may_be_binary(encoded) and not _binary_kinds(value) <= _PLAIN_BINARY:
         encoded = b""
-    return encoded or _encode_tagged(value, "", None)
+    encoded = encoded or _encode_tagged(value, "", None)
+    _check_memory((encoded,), lambda: "/")
+    return encoded
+
+
+def _check_memory(parts: Iterable[bytes], path: Callable[[], str]) -> None:
+    """Check that what is encoded can be decoded again; *path* names a value for the error.
+
+    Raises:
+        TooLarge: decoding would refuse it.
+    """
+    try:
+        bounds.check_memory(parts)
+    except bounds.Oversized as error:
+        what = f"the value at {path()!r}, once it is loaded,"
+        advice = "; store it as several values, or as bytes"
+        raise TooLarge(what, error.size, error.limit, "bytes of memory", advice) from error
 
 
 def _encode_tagged(value: Any, path: str, fallback: Fallback | None) -> bytes:
@@ -237,6 +258,10 @@ def frozen(value: Any, depth: int = 0) -> Any:
 
 def decode_state(parts: Parts) -> dict[str, Any]:
     """Decode what `encode_state` returned. Every call creates new objects."""
+    try:
+        bounds.check_memory(parts.values())
+    except bounds.Oversized as error:
+        raise Corrupt(f"a stored state {error}") from error
     return {key: decode_value(value) for key, value in parts.items()}
 
 
@@ -252,14 +277,15 @@ def decode_value(encoded: bytes) -> Any:
         Corrupt: *encoded* is something else.
     """
     try:
-        if encoded[:1] == TAGGED:
-            return untag(ormsgpack.unpackb(encoded[1:]), _UNTAG)
-        return ormsgpack.unpackb(encoded)
+        tree = bounds.unpack(encoded)
+        return untag(tree, _UNTAG) if encoded[:1] == TAGGED else tree
     except UnknownTag as error:
         raise Corrupt(
             f"a stored value has a part tagged {error.args[0]!r}, which this release of memalchemy "
             "does not know: a newer one wrote it, or it is damaged"
         ) from error
+    except (bounds.Oversized, bounds.Colliding) as error:
+        raise Corrupt(f"a stored value {error}") from error
     except UNREADABLE as error:
         raise Corrupt(f"a stored value cannot be decoded ({type(error).__name__})") from error
 
@@ -267,7 +293,7 @@ def decode_value(encoded: bytes) -> Any:
 def decode_values(encoded: Sequence[bytes]) -> list[Any]:
     """Decode several values, as `decode_value` does each."""
     try:
-        return list(map(ormsgpack.unpackb, encoded))
+        return list(map(bounds.unpack_plain, encoded))
     except UNREADABLE:  # one of them is tagged or damaged
         return list(map(decode_value, encoded))
 
@@ -315,6 +341,10 @@ def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
         return {"~t": [_tag(v, pointer(path, i), depth + 1, fallback) for i, v in enumerate(value)]}
     if kind is set or kind is frozenset:
         # Sets are iterated in the order of hashes, which differ from process to process.
+        try:
+            bounds.check_members(list(value))
+        except bounds.Colliding as error:
+            raise NotSerialisable(path, str(error)) from error
         members = [_tag(v, pointer(path, "*"), depth + 1, fallback) for v in value]
         return {"~s" if kind is set else "~f": sorted(members, key=ormsgpack.packb)}
     if kind is datetime:
@@ -374,6 +404,8 @@ _SCALARS = re.compile(r"b1|[iu][1248]|f[248]|c8|c16|[mM]8\[\d*[a-zA-Z]+\]")
 def _tag_path(value: PurePath) -> Any:
     """Tag a path; ``None`` if its text is that of another path."""
     kind, text = type(value), str(value)
+    if len(text) > MAX_PATH:
+        return None
     same = kind(text)
     if same != value or same.parts != value.parts:
         return None
@@ -381,6 +413,8 @@ def _tag_path(value: PurePath) -> Any:
 
 
 def _to_path(name: str, text: str) -> PurePath:
+    if len(text) > MAX_PATH:
+        raise ValueError(f"a path has more than {MAX_PATH:,} characters")
     return _PATHS[name](text)
 
 
@@ -487,8 +521,11 @@ def from_jsonable(tree: Any) -> Any:
     Raises:
         ValueError: a tag cannot be read; a data file may come from anybody.
     """
+    bounds.check_tree(tree)
     try:
         return untag(tree, _UNTAG_JSON)
+    except bounds.Colliding:
+        raise
     except UNREADABLE as error:
         raise ValueError(f"holds a tag that cannot be read ({type(error).__name__})") from error
 
@@ -500,11 +537,21 @@ def _decoders(own: Mapping[str, Callable[[Any], Any]]) -> dict[str, Callable[[An
     def inner(content: Any) -> Any:
         return untag(content, tags)
 
+    def members(content: Any) -> list[Any]:
+        found = list(map(inner, content))
+        bounds.check_members(found)
+        return found
+
+    def text(key: Any) -> str:
+        if type(key) is not str:
+            raise ValueError("a key of a dict is not a text")
+        return key
+
     shared: dict[str, Callable[[Any], Any]] = {
         "~i": lambda c: int(c, 16),
         "~t": lambda c: tuple(map(inner, c)),
-        "~s": lambda c: set(map(inner, c)),
-        "~f": lambda c: frozenset(map(inner, c)),
+        "~s": lambda c: set(members(c)),
+        "~f": lambda c: frozenset(members(c)),
         "~dt": to_datetime,
         "~d": date.fromisoformat,
         "~u": lambda c: UUID(hex=c),
@@ -512,7 +559,7 @@ def _decoders(own: Mapping[str, Callable[[Any], Any]]) -> dict[str, Callable[[An
         "~p": lambda c: Packed(c[0], inner(c[1])),
         "~h": lambda c: _to_path(c[0], inner(c[1])),
         "~m": lambda c: _to_scalar(c[0], inner(c[1])),
-        "~o": lambda c: {inner(k): inner(v) for k, v in c},
+        "~o": lambda c: {text(inner(k)): inner(v) for k, v in c},
     }
     tags |= shared
     return tags

@@ -399,6 +399,33 @@ async def an_unexpected_parent_is_a_conflict(checkpointer: Any) -> None:
     expect_equal("the ids", found, [*saved, first])
 
 
+@CHECKPOINTER_CHECKS("memalchemy.Checkpointer.change")
+async def changes_at_once_lose_nothing(checkpointer: Any) -> None:
+    """`change` makes the new state of the newest one, however many do so at once, and returns the
+    id of the new checkpoint; an error of the function saves nothing.
+    """
+    needs_method(checkpointer, "change")
+
+    async def add(number: int) -> str:
+        def one_more(state: Any) -> dict[str, Any]:
+            return {"added": [*(state or {"added": []})["added"], number]}
+
+        return str(await checkpointer.change("thread", one_more))
+
+    ids = await together(*map(add, range(SAVES)))
+    state = await checkpointer.load("thread")
+    expect_equal("what was added", sorted(state["added"]), [*range(SAVES)])
+    found = await checkpointer.list_checkpoints("thread", 2 * SAVES)
+    expect_equal("the ids", sorted(found), sorted(ids))
+
+    def refuse(state: Any) -> dict[str, Any]:
+        raise ZeroDivisionError
+
+    await expect_error("an error", checkpointer.change("thread", refuse), ZeroDivisionError)
+    newest = await checkpointer.list_checkpoints("thread", 1)
+    expect_equal("the newest after an error", newest, found[:1])
+
+
 @CHECKPOINTER_CHECKS("memalchemy.Checkpointer.fork")
 async def a_fork_shares_nothing_with_its_source(checkpointer: Any) -> None:
     """`fork` copies a thread up to a checkpoint into another one, and the two share nothing then. A

@@ -8,6 +8,7 @@ from memalchemy.database.database import Database, check_database
 from memalchemy.database.executors.batching import BatchedRow
 from memalchemy.database.executors.host import HostConnection, ThreadBound
 from memalchemy.database.intent import (
+    EXAMINE_INDEX,
     MAINTENANCE,
     READ,
     READ_IN_TRANSACTION,
@@ -25,6 +26,7 @@ from memalchemy.database.intent import (
 from memalchemy.database.program_runner import OFF_LOOP_BYTES, Decode, off_loop
 
 __all__ = [
+    "EXAMINE_INDEX",
     "MAINTENANCE",
     "OFF_LOOP_BYTES",
     "READ",

@@ -32,6 +32,7 @@ class _Opening:
 
     def __init__(self, connector: Callable[[], Any]) -> None:
         self.connection: Any = None
+        self.error: Exception | None = None
         self._connector = connector
         self._is_given_up = False
 
@@ -39,7 +40,15 @@ class _Opening:
     # closes the connection; both may, which does no harm.
 
     def open(self) -> Any:
-        self.connection = self._connector()
+        """Open the connection; if that fails, one in memory, which aiosqlite closes in order.
+
+        It waits for nothing after an error: its thread would speak to a loop that may have ended.
+        """
+        try:
+            self.connection = self._connector()
+        except Exception as error:  # noqa: BLE001 - raised by `AioSQLiteConnection.opened`
+            self.error = error
+            self.connection = sqlite3.connect(":memory:", check_same_thread=False)
         if self._is_given_up:
             self.connection.close()
         return self.connection
@@ -71,6 +80,9 @@ class AioSQLiteConnection(aiosqlite.Connection):
         except BaseException:
             self._opening.give_up()
             raise
+        if self._opening.error is not None:
+            await self.close()
+            raise self._opening.error
         return self
 
     @staticmethod

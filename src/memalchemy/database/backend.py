@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,12 +19,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 
 from memalchemy import migrate
 from memalchemy.contracts import Durability, Health, MigrateMode
+from memalchemy.database import sqlite_forks
+from memalchemy.database.clock import read_takes_writes
+from memalchemy.database.compiled import execute_with_sqlalchemy
 from memalchemy.database.connection_lock import ConnectionLock
 from memalchemy.database.driver_errors import (
     ConnectionLost,
     RolledBack,
+    TableMissing,
+    TakesNoWrites,
     TenantNotSet,
+    TextIndexDamaged,
     Translate,
+    takes_no_writes,
     translating,
     translator,
     translator_for_host_code,
@@ -34,6 +42,7 @@ from memalchemy.database.executors.batching import BatchedRow, Batcher
 from memalchemy.database.executors.host import HostConnection, run_on_host
 from memalchemy.database.executors.sqlalchemy import SQLAlchemyExecutor
 from memalchemy.database.executors.sqlite import SQLiteExecutor
+from memalchemy.database.first_statement import prepare
 from memalchemy.database.intent import Intent, Kind
 from memalchemy.database.program_runner import (
     Decode,
@@ -54,6 +63,7 @@ from memalchemy.dialects import DIALECTS, Dialect, Target, dialect_of, display, 
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
+    Corrupt,
     DatabaseUnreachable,
     MemalchemyError,
     SchemaOutdated,
@@ -67,6 +77,11 @@ U = TypeVar("U")
 
 ATTEMPTS = 4
 CONNECT_TIMEOUT = 10.0
+
+_log = logging.getLogger(__name__)
+
+_MAYBE_OF_AN_INDEX = ("SQLITE_CORRUPT", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
+"""SQLite's codes of errors that damage to a table of FTS5 was seen to raise without naming it."""
 
 _BATCH = Intent("statement", writes_payloads=True)
 """The intent of a batch's statement. Each of its rows was checked before it joined the batch."""
@@ -206,7 +221,15 @@ class Backend:
                 await self.ready()
             kind = intent.kind_on(self.dialect)
             repeatable = intent.repeatable or not intent.writes or kind == "maintenance"
-            alone = partial(self._retry, job, kind, repeatable, is_program=True, tenant=tenant)
+            alone = partial(
+                self._retry,
+                job,
+                kind,
+                repeatable,
+                is_program=True,
+                tenant=tenant,
+                sets_aside=not intent.examines_index,
+            )
             if batch is not None and self._executor.batches_statements:
                 send = partial(self.run, intent=_BATCH, tenant=tenant)
                 return await self._batcher.write(
@@ -230,8 +253,11 @@ class Backend:
         async with self._ready_locks.setdefault(loop, asyncio.Lock()):
             if self._is_ready:
                 return
+            if self.dialect.single_writer and self.url.database is not None:
+                sqlite_forks.refuse_inherited(self.url.database)
             if self._migrate == "upgrade":
-                await self.migrate("head", only_if_needed=True)
+                if not await self._is_migrated():
+                    await self.migrate("head", only_if_needed=True)
             elif self._migrate != "off":
                 await self.check()
             wall = await self.tenant_wall()
@@ -240,6 +266,12 @@ class Backend:
             if self.dialect.has_to_learn:
                 await self.run_schema_job(lambda c: self.dialect.learn(c, self.schema))
             self._is_ready = True
+
+    async def _is_migrated(self) -> bool:
+        """Return whether a SQLite file needs no migration, which would lock it."""
+        if not self._executor.file_bytes():
+            return False
+        return await self.run_schema_job(lambda c: migrate.usable(c, schema=self.schema))
 
     async def tenant_wall(self) -> TenantWall:
         """Read how the tenants are walled for this role, and go by it from now on."""
@@ -270,6 +302,27 @@ class Backend:
         await self.run_schema_job(
             lambda c: migrate.check(c, schema=self.schema, read_only=self.read_only, tables=tables)
         )
+
+    async def check_takes_writes(self) -> None:
+        """Look whether the node takes writes, unless none are to be sent there.
+
+        Raises:
+            CapabilityMissing: it takes none.
+        """
+        if self.dialect.maintenance.takes_writes is None or self.read_only:
+            return
+        query = read_takes_writes(self.dialect)
+
+        def look(connection: Connection) -> None:
+            (row,) = execute_with_sqlalchemy(connection, query, {}, {})
+            if not row.writes:
+                # As after a statement that was refused: the name may lead to another node.
+                self.dialect.abandon(connection.connection.driver_connection)
+                with suppress(SQLAlchemyError):
+                    connection.exec_driver_sql("SELECT 1")
+                raise takes_no_writes(self.display)
+
+        await self.run_schema_job(look)
 
     async def current(self) -> str | None:
         try:
@@ -337,8 +390,12 @@ class Backend:
     @asynccontextmanager
     async def transaction(self, tenant: str) -> AsyncIterator[AsyncConnection]:
         await self.ready()
-        async with self._in_transaction(self._executor.transaction(), tenant) as connection:
-            yield connection
+        try:
+            async with self._in_transaction(self._executor.transaction(), tenant) as connection:
+                yield connection
+        except (Corrupt, StatementFailed) as error:
+            await self._set_indexes_aside(error)  # the next transaction can write
+            raise
 
     @asynccontextmanager
     async def snapshot(self, tenant: str) -> AsyncIterator[AsyncConnection]:
@@ -452,8 +509,12 @@ class Backend:
             ConnectionLock.of(connection).confine(transaction.sync_transaction)
             try:
                 if self._wall.is_active:
+
+                    def wall_in(sync: Connection) -> None:
+                        prepare(sync, lambda c: set_tenant_of(c, self.dialect, tenant))
+
                     with translating(self.translate):
-                        await connection.run_sync(set_tenant_of, self.dialect, tenant)
+                        await connection.run_sync(wall_in)
                 yield connection
             except BaseException as error:
                 await self._roll_back(connection, transaction, error)
@@ -491,21 +552,29 @@ class Backend:
         *,
         is_program: bool = False,
         tenant: str | None = None,
+        sets_aside: bool = True,
     ) -> Any:
         """Run *job*, again if its transaction was rolled back or its connection was lost.
 
         Where a lost connection leaves it unknown whether the job was committed, only a *repeatable*
-        one is run again.
+        one is run again. With *sets_aside* a text index that stops a write is set aside first.
         """
         writes = Intent(kind).writes
+        is_elsewhere = False
         for number in range(1, ATTEMPTS + 1):
             attempt = Attempt(tenant if self._wall.is_active else None)
             try:
-                with translating(self._translate_host_code):
-                    return await self._executor.run(job, kind, attempt, is_program=is_program)
+                run = partial(self._executor.run, job, kind, attempt, is_program=is_program)
+                return await self._run_beside_indexes(run, sets_aside and writes)
             except RolledBack:
                 if number == ATTEMPTS:
                     raise
+            except TakesNoWrites:
+                # Its connection was given up, and the name may lead to another node by now.
+                if is_elsewhere or self.dialect.single_writer:
+                    raise
+                is_elsewhere = True
+                continue
             except TenantNotSet:
                 # The wall was built while this process ran.
                 if attempt.tenant is not None or tenant is None:
@@ -513,6 +582,11 @@ class Backend:
                 if not (await self.tenant_wall()).is_active:
                     raise
                 continue
+            except TableMissing:
+                # SQLite's own VACUUM, of another process, has rewritten the file: a statement that
+                # is compiled meanwhile may find no table. Nothing was done.
+                if number == ATTEMPTS or not await self._is_table_there():
+                    raise
             except (ConnectionLost, StatementFailed) as error:
                 if not self._may_be_committed(error, attempt.commit_sent):
                     raise
@@ -538,6 +612,64 @@ class Backend:
             publish(Event("database.retry", details={"attempt": number}))
             await asyncio.sleep(random.uniform(0, 0.02 * 4**number))
         raise AssertionError("unreachable")
+
+    async def _is_table_there(self) -> bool:
+        """Return whether a SQLite file has the schema, although a statement missed a table."""
+        if not self.dialect.single_writer:
+            return False
+        with translating(self.translate):
+            found: str | None = await self._executor.run(
+                lambda c: migrate.current(c, schema=self.schema),
+                "read",
+                Attempt(None),
+                is_program=False,
+            )
+        return found is not None
+
+    async def _run_beside_indexes(
+        self, run: Callable[[], Coroutine[Any, Any, Any]], sets_aside: bool
+    ) -> Any:
+        """Run, and with *sets_aside* run again if a damaged text index was in the way."""
+        try:
+            with translating(self._translate_host_code):
+                return await run()
+        except (Corrupt, StatementFailed) as error:
+            if not (sets_aside and await self._set_indexes_aside(error)):
+                raise
+        with translating(self._translate_host_code):
+            return await run()
+
+    async def _set_indexes_aside(self, error: Corrupt | StatementFailed) -> bool:
+        """Set damaged text indexes aside if one may have caused *error*; return whether any was.
+
+        Rows are then written without words, and found again after ``verify --repair``.
+        """
+        some_is = isinstance(error, TextIndexDamaged)
+        code = getattr(error.__cause__, "sqlite_errorname", None) or getattr(
+            getattr(error.__cause__, "orig", None), "sqlite_errorname", ""
+        )
+        if not self.dialect.single_writer or not (some_is or code in _MAYBE_OF_AN_INDEX):
+            return False
+
+        def job(connection: Connection) -> list[str]:
+            return [*self.dialect.text.set_aside_damaged(connection, some_is=some_is)]
+
+        try:
+            with translating(self.translate):
+                names: list[str] = await self._executor.run(
+                    job, "transaction", Attempt(None), is_program=False
+                )
+        except MemalchemyError:
+            return False
+        for name in names:
+            publish(Event("database.text_index_set_aside", details={"index": name}))
+            _log.warning(
+                "the text index %s of %s is damaged and was set aside: rows are written, and no "
+                "search finds them by it, until `memalchemy verify --repair` makes it anew",
+                name,
+                self.display,
+            )
+        return bool(names)
 
     def _may_be_committed(self, error: MemalchemyError, commit_sent: bool) -> bool:
         """Return whether a transaction that ended with *error* may be committed all the same."""

@@ -19,14 +19,14 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, ExceptionContext, Transaction, event
-from sqlalchemy.exc import DisconnectionError, InvalidRequestError
+from sqlalchemy.exc import DisconnectionError, InvalidatePoolError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool, Pool, QueuePool
 from sqlalchemy.util import await_only
 
 from memalchemy.database.thread_future import wait_uncancelled
-from memalchemy.dialects import Dialect, dialect_of
+from memalchemy.dialects import Dialect, Failure, dialect_of
 from memalchemy.errors import MemalchemyError
 
 T = TypeVar("T")
@@ -284,15 +284,30 @@ def _guard_pool(engine: Engine, dialect: Dialect) -> None:
             record.invalidate(soft=dialect.abandon(raw))
 
     def lent(_: Any, record: Any, __: Any) -> None:
+        if dialect.has_said_farewell(record.driver_connection):
+            # Before anything is sent: of a lone statement nobody could say whether it ran. The
+            # others were most likely ended with it.
+            raise InvalidatePoolError("the server has ended the connection")
         if dialect.in_transaction(record.driver_connection):
             raise DisconnectionError("the connection is in a transaction of somebody else's")
 
     def failed(context: ExceptionContext) -> None:
         sync = context.connection
-        if sync is None or context.statement is not None or sync.invalidated:
+        if sync is None or sync.invalidated:
             return
-        raw = sync.connection.driver_connection
-        if dialect.in_transaction(raw) and not dialect.at_work(raw):
+        raw, error = sync.connection.driver_connection, context.original_exception
+        failure, _ = dialect.classify(error)
+        is_useless = failure in (Failure.READ_ONLY, Failure.NOT_PREPARED)
+        if dialect.is_lost(raw, error):
+            context.is_disconnect = True
+        elif is_useless and sync.in_nested_transaction():
+            sync.connection.invalidate(soft=True)  # the savepoint may be rolled back to
+        elif is_useless and not dialect.single_writer:
+            # Another connection may lead to a node that takes writes. So may all of the pool,
+            # while what a session has lost is lost to it alone.
+            context.is_disconnect = True
+            context.invalidate_pool_on_disconnect = failure is Failure.READ_ONLY
+        elif context.statement is None and dialect.in_transaction(raw) and not dialect.at_work(raw):
             # Not a statement failed but the end of the transaction. A session that is closed by
             # this error would give its connection back when it is collected as garbage.
             context.is_disconnect = True

@@ -318,15 +318,19 @@ class Database:
     async def check(self) -> None:
         """Compare the database's schema with this release, and look for its tables; reads only.
 
+        Look whether the server takes writes, too, unless this is read-only: after a failover a
+        connection may lead to a replica.
         Where row-level security is on, also look for the policy that shows a tenant its rows.
 
         Raises:
             SchemaOutdated: it is older; the message names the command.
             SchemaTooNew: it is newer and does not declare itself compatible with this release.
             SchemaIncomplete: it lacks a table.
+            CapabilityMissing: the server takes no writes, and this was not opened read-only.
             WallIncomplete: it lacks the policy.
         """
         await self._backend.check(tables=True)
+        await self._backend.check_takes_writes()
         (await self._backend.tenant_wall()).refuse_closed()
 
     async def tenant_wall(self) -> TenantWall:

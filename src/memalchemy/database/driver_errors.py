@@ -26,8 +26,23 @@ class ConnectionLost(DatabaseUnreachable):
     """The connection went away; whether the statement that was running ran is unknown."""
 
 
+class TableMissing(SchemaOutdated):
+    """A statement found a table of memalchemy's missing."""
+
+
+class TextIndexDamaged(Corrupt):
+    """A text index is damaged or set aside. It is derived from the rows, which are whole."""
+
+
 class RolledBack(StatementFailed):
     """The database rolled the transaction back (deadlock, serialisation); repeating it is safe."""
+
+
+class TakesNoWrites(CapabilityMissing):
+    """The node takes no writes, so nothing was done; another connection may lead to one that does.
+
+    After a failover the name of the primary leads elsewhere, and connections stay where they are.
+    """
 
 
 class TenantNotSet(StatementFailed):
@@ -141,18 +156,19 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
                 "row-level security the role writes as its own tenant alone."
             )
         if failure is Failure.READ_ONLY:
-            return CapabilityMissing(
-                f"{display} takes no writes{why}: it is a replica, or is set to be read only. Give "
-                "Database the primary's URL, and this one as read_url="
-            )
+            return takes_no_writes(display, why)
         if failure is Failure.MISSING_TABLE:
-            return SchemaOutdated(None, migrate.head())
+            return TableMissing(None, migrate.head())
         if failure is Failure.UNIQUE:
             return UniqueViolation(f"a unique key is taken in {display}{why}", sqlstate=code)
         if failure is Failure.IN_USE:
             return MemalchemyError(
                 "another task is using this connection, so nothing was sent: await each statement "
                 "of a transaction before the next, or give each task a transaction of its own"
+            )
+        if failure is Failure.NOT_PREPARED:
+            return RolledBack(
+                f"{display} refused a statement{why}{todo and f'.{todo}'}", sqlstate=code
             )
         if failure is Failure.ROLLED_BACK:
             return RolledBack(f"{display} rolled the transaction back{why}", sqlstate=code)
@@ -165,8 +181,19 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
             )
         if failure is Failure.FULL:
             return StatementFailed(f"{display} has no room left{why}", sqlstate=code)
+        if failure is Failure.TEXT_INDEX:
+            return TextIndexDamaged(
+                f"a text index of {display} is damaged or set aside{why}; the rows that it is made "
+                "of are whole. `memalchemy verify --repair` makes it anew."
+            )
         if failure is Failure.CORRUPT:
-            return Corrupt(f"{display} is damaged or is not a database{why}")
+            rescue = ""
+            if dialect.single_writer:
+                rescue = (
+                    ". What can be read of it comes into a new file by `memalchemy copy --from "
+                    "DAMAGED --to NEW`; otherwise restore a backup"
+                )
+            return Corrupt(f"{display} is damaged or is not a database{why}{rescue}")
         if isinstance(error, (DBAPIError, *dialect.driver_errors)):
             return StatementFailed(
                 f"{display} refused a statement{why}{todo and f'.{todo}'}", sqlstate=code
@@ -174,3 +201,11 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
         return error
 
     return translate
+
+
+def takes_no_writes(display: str, why: str = "") -> TakesNoWrites:
+    """Return the error of a node that takes no writes."""
+    return TakesNoWrites(
+        f"{display} takes no writes{why}: it is a replica, or is set to be read only. Give "
+        "Database the primary's URL, and this one as read_url="
+    )

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.pool import NullPool
 
+from memalchemy.database.payload_logs import ENGINE_NAME
 from memalchemy.dialects import Dialect, Target
 from memalchemy.dialects.urls import ORACLE_OPTIONS
 
@@ -29,7 +30,8 @@ def engine_options(
     ]
     if misplaced:
         raise TypeError(f"{', '.join(misplaced)}: for oracle:// URLs only")
-    options = {"hide_parameters": True} | dialect.engine_options(
+    ours: dict[str, Any] = {"hide_parameters": True, "logging_name": ENGINE_NAME}
+    options = ours | dialect.engine_options(
         target,
         pgbouncer=pgbouncer,
         connect_timeout=connect_timeout,

@@ -37,6 +37,8 @@ class Intent:
             it.
         repeatable: running it twice does no harm, so it is repeated even where it is not known
             whether it was committed. Programs that write nothing always are.
+        examines_index: its errors about a text index are its answer. Otherwise an index that is
+            damaged is set aside, and the program runs again.
     """
 
     kind: Kind | Literal["save"]
@@ -45,6 +47,7 @@ class Intent:
     signs_at_once: bool = False
     replica_ok: bool = False
     repeatable: bool = False
+    examines_index: bool = False
 
     def kind_on(self, dialect: Dialect) -> Kind:
         """Return how the statements are sent on *dialect*, whose server is known."""
@@ -67,6 +70,7 @@ WRITE_SAVE = Intent("save", writes_payloads=True)
 WRITE_SIGNED_SAVE = Intent("save", writes_payloads=True, signs_at_once=True)
 WRITE_ROWS = Intent("transaction")
 """Without payloads: names, positions, removals."""
+EXAMINE_INDEX = Intent("transaction", examines_index=True)
 WRITE_ROWS_STATEMENT = Intent("statement")
 WRITE_STORED = Intent("transaction", writes_payloads="stored")
 WRITE_COPIED = Intent("transaction", writes_payloads="stored", brings_signatures=True)

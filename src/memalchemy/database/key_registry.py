@@ -62,6 +62,12 @@ KEYS_NAMESPACE = "/~keys/"
 SIGNING_NAMESPACE = "/~signing/"
 """The same for signing keys."""
 
+REGISTERED = b"\x01"
+"""The content of a registration."""
+
+FIRST_SIGNATURES, ALL_RENEWED = b"\x01", b"\x02"
+"""Contents of a signing key's registration: there may be signatures of version 1, or not."""
+
 OWN_CONNECTION_TIMEOUT = 5.0
 """Seconds that a host's first write of a tenant waits until a key is registered on a connection of
 memalchemy's own."""
@@ -298,7 +304,12 @@ def _check_no_signature(dialect: Dialect, tenant: str, binds: dict[str, Any]) ->
 
 
 def register_key(
-    dialect: Dialect, tenant: str, key_id: str, namespace: str = KEYS_NAMESPACE
+    dialect: Dialect,
+    tenant: str,
+    key_id: str,
+    namespace: str = KEYS_NAMESPACE,
+    *,
+    content: bytes | None = None,
 ) -> Program[None]:
     """Register a key of a tenant, unless it is registered already."""
     binds = {
@@ -306,12 +317,19 @@ def register_key(
         "k_namespace": namespace,
         "k_key": key_id,
         "p_now": datetime.now(UTC),
+        "p_content": content or (ALL_RENEWED if namespace == SIGNING_NAMESPACE else REGISTERED),
     }
     try:
         yield insert_key(dialect), binds
     except UniqueViolation:
         if dialect.upserts:
             raise
+
+
+def note_signatures(dialect: Dialect, tenant: str, key: str, content: bytes) -> Program[None]:
+    """Note whether a tenant may have signatures of version 1 under a registered key."""
+    yield from unregister_keys(dialect, [(tenant, key)], SIGNING_NAMESPACE)
+    yield from register_key(dialect, tenant, key, SIGNING_NAMESPACE, content=content)
 
 
 def unregister_keys(
@@ -417,7 +435,8 @@ def _registered(scope: str) -> Any:
 @statement(scope=("tenant", "all"))
 def read_registered_keys(dialect: Dialect, scope: str) -> Executable:
     """Read the registered keys of a tenant, or of all; their namespace says what they are for."""
-    return select(ITEMS.c.tenant, ITEMS.c.namespace, ITEMS.c.key).where(_registered(scope))
+    columns = (ITEMS.c[name] for name in ("tenant", "namespace", "key", "value"))
+    return select(*columns).where(_registered(scope))
 
 
 @statement(table=("threads", "store_items"))
@@ -489,7 +508,7 @@ def insert_key(dialect: Dialect) -> Executable:
         "checksum": 0,
         "created_at": now,
         "updated_at": now,
-        "value": b"\x01",
+        "value": bindparam("p_content", type_=ITEMS.c.value.type),
     }
     if not dialect.upserts:
         return insert(ITEMS).values(values)

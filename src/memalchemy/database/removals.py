@@ -45,8 +45,9 @@ from memalchemy.codec.anchors import (
     tenant_identity,
 )
 from memalchemy.codec.signatures import SigningKeys
+from memalchemy.codec.signed_rows import ITEM, check_item
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt, KeyMissing
+from memalchemy.errors import Corrupt, KeyMissing, about
 from memalchemy.keys import encode_id, is_internal
 from memalchemy.schema import StoreItemRow
 from memalchemy.statements import Answer, Program, statement
@@ -124,6 +125,22 @@ def hold_missing(
         raise refused_by_anchor(f"{when} has it, it is not there, and no key has removed it")
 
 
+def prove_item(row: Any, tenant: str, keys: SigningKeys) -> None:
+    """Hold an item that is removed for what it says to its signature.
+
+    What memalchemy keeps for itself has none.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `check_item`.
+    """
+    if row.signature is None and is_internal(row.namespace):
+        return
+    try:
+        check_item(row, tenant, keys)
+    except (Corrupt, KeyMissing) as error:
+        raise about(error, f"the item {row.key!r} in {row.namespace}") from error
+
+
 # --- Around the statements of a program ----------------------------------------------------------
 
 
@@ -151,8 +168,10 @@ class RemovalSigner:
             if (yield from self._is_anchored(tenant)):
                 for row in (yield work.removed, binds):
                     self._note_row(work.table, row)
-        elif _may_begin_items(work):
+        elif _may_begin_items(work, binds):
             expired = yield from self._find_expired(tenant, binds)
+            for row in expired:
+                prove_item(row, tenant, self._keys)
             if expired and (yield from self._is_anchored(tenant)):
                 for row in expired:
                     self._note_row("store_items", row)
@@ -227,11 +246,14 @@ class RemovalSigner:
         yield from write_notes(dialect, notes)
 
 
-def _may_begin_items(work: Work) -> bool:
-    """Return whether a statement puts items, which may begin anew where one has expired."""
-    one, many = {"p_signature", "p_version", "k_key"}, {"i_signature", "i_version"}
+def _may_begin_items(work: Work, binds: Mapping[str, Any]) -> bool:
+    """Return whether a statement puts items, which may begin anew where one has expired.
+
+    The version of a single item is not bound, but told for its signature.
+    """
+    one, many = {"p_signature", "k_key"}, {"i_signature", "i_version"}
     puts = work.table == "store_items" and work.does in ("insert", "update")
-    return puts and (work.binds >= one or work.binds >= many)
+    return puts and ((work.binds >= one and "p_version" in binds) or work.binds >= many)
 
 
 # --- The registry --------------------------------------------------------------------------------
@@ -402,10 +424,10 @@ def delete_removals(dialect: Dialect) -> Executable:
 
 @statement()
 def read_lives(dialect: Dialect) -> Executable:
-    """Select the states of the items that ``p_keys`` lists, expired ones too."""
+    """Select what is signed of the items that ``p_keys`` lists, expired ones too."""
     listed = dialect.statements.rows_from_list("p_keys", ("namespace", "key"))
     names: Any = select(listed.c.namespace, listed.c.key)
-    columns = (*_KEY, "version", "created_at")
+    columns = (*_KEY, *ITEM, "signature")
     of_tenant = ITEMS.c.tenant == _bind("tenant", "k")
     here = tuple_(ITEMS.c.namespace, ITEMS.c.key).in_(names)
     return select(*(ITEMS.c[name] for name in columns)).where(of_tenant, here)

@@ -34,7 +34,7 @@ from memalchemy.codec.signed_rows import (
     vector_content_of,
 )
 from memalchemy.column_types import stored_vector_bytes
-from memalchemy.database.removals import hold_missing
+from memalchemy.database.removals import hold_missing, prove_item
 from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id
@@ -70,7 +70,9 @@ class ItemSigner:
 
     def before(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
         """Sign the rows that a statement binds; look at the row that it changes in place."""
-        if work.table == "embeddings":
+        if work.proves is not None and work.does == "delete":
+            yield from self._prove_items(binds)
+        elif work.table == "embeddings":
             if work.does == "delete" and work.binds.issuperset(_KEY_BINDS):
                 self._put.pop(_place_of(binds), None)
             elif "p_signature" in work.binds:
@@ -168,6 +170,17 @@ class ItemSigner:
         )
         return rows[0] if rows else None
 
+    def _prove_items(self, binds: Mapping[str, Any]) -> Program[None]:
+        """Hold the items that a job is about to remove to their signatures."""
+        tenant = binds["k_tenant"]
+        if "k_key" in binds:
+            rows: Iterable[Any] = yield read_signed_item(self._dialect), _key_of(binds)
+        else:
+            listed = {name: one for name, one in binds.items() if name.startswith("p_keys")}
+            rows = yield read_signed_items(self._dialect), {"k_tenant": tenant} | listed
+        for row in rows:
+            prove_item(row, tenant, self._keys)
+
     def _check_item(self, binds: Mapping[str, Any]) -> Program[None]:
         """Hold the item that a statement is about to change to its signature."""
         row = yield from self._read_item(binds)
@@ -205,6 +218,10 @@ class ItemSigner:
             yield sign_vector(self._dialect), signing
 
 
+def _key_of(binds: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: binds[name] for name in _KEY_BINDS}
+
+
 def _binds_item(work: Work) -> bool:
     """Return whether a statement binds a whole row of an item, with its signature."""
     return work.does in ("insert", "update") and work.binds.issuperset(("p_signature", "p_value"))
@@ -233,6 +250,24 @@ def _bound(table: Table, names: Iterable[str], prefix: str) -> Any:
 
 def _signature() -> Any:
     return bindparam("p_signature", type_=ITEMS.c.signature.type)
+
+
+_SIGNED = [ITEMS.c[name] for name in (*_KEY, *ITEM, "signature")]
+
+
+@statement()
+def read_signed_item(dialect: Dialect) -> Executable:
+    """Select what is signed of an item, and its signature."""
+    return select(*_SIGNED).where(_bound(ITEMS, _KEY, "k"))
+
+
+@statement()
+def read_signed_items(dialect: Dialect) -> Executable:
+    """Select what is signed of the items that ``p_keys`` lists, and their signatures."""
+    listed = dialect.statements.rows_from_list("p_keys", ("namespace", "key"))
+    names: Any = select(listed.c.namespace, listed.c.key)
+    here = tuple_(ITEMS.c.namespace, ITEMS.c.key).in_(names)
+    return select(*_SIGNED).where(_bound(ITEMS, ["tenant"], "k"), here)
 
 
 @statement()

@@ -84,6 +84,10 @@ COPIED_TOGETHER = 20
 """The number of rows that are held at once while a copy is signed."""
 
 
+PROVEN_TOGETHER = 100
+"""The number of rows that are held at once while a log is proven."""
+
+
 class Overtaken(MemalchemyError):
     """Another writer has begun the log meanwhile: the program is to be run again."""
 
@@ -129,6 +133,8 @@ class LogSigner:
         self._logs: dict[UUID, _Log] = {}
         self._locked: set[UUID] = set()
         """The logs that the program has locked."""
+        self._names: dict[UUID, tuple[str, str, str]] = {}
+        """The tenant, thread and namespace of each of them."""
         self._locked_last: set[UUID] = set()
         """The logs that its last locking statement has locked."""
 
@@ -142,6 +148,7 @@ class LogSigner:
             self._sign_behind_known_head(work, binds)  # type: ignore[arg-type]
             return
         if work.erases:
+            yield from self._prove_locked(work.proves)
             self._erase_locked()
         yield from self._open_all(work, binds)
         if work.table == "threads" and work.does != "delete":
@@ -163,9 +170,11 @@ class LogSigner:
             if work.table == "threads" and answer:
                 self._heads[binds["k_log_id"]] = binds[KNOWN_HEAD]
         elif work.does == "lock" and work.table == "threads":
-            locked = {log_key(row.tenant, row.thread_id, row.namespace) for row in answer}
-            self._locked |= locked
-            self._locked_last = locked
+            names = [(row.tenant, row.thread_id, row.namespace) for row in answer]
+            locked = {log_key(*name): name for name in names}
+            self._names |= locked
+            self._locked |= locked.keys()
+            self._locked_last = set(locked)
         elif work.does == "copy" and work.table in _TABLES:
             yield from self._sign_copies(work.table, binds)
         elif work.does == "update" and work.table in _TABLES and "p_signature" not in work.binds:
@@ -202,6 +211,26 @@ class LogSigner:
         for log_id in sorted(named or self._locked):
             yield from self._open(log_id)
 
+    def _prove_locked(self, why: str | None) -> Program[None]:
+        """Hold the heads of the logs locked last to what they say, or all of their rows.
+
+        A log below another one of its thread is idle only if that one is, so those count as well.
+        """
+        if why not in ("head", "rows"):
+            return
+        new = [one for one in self._locked_last if one not in self._logs]
+        if why == "rows":
+            for log_id in sorted(new):
+                yield from self._open(log_id)
+                yield from self._read_known(log_id, self._logs[log_id])
+            return
+        names = [self._names[one] for one in new]
+        keys = {log_key(*name[:2], path) for name in names for path in _upwards(name[2])}
+        for listed in _list_logs(self._dialect, sorted(keys)):
+            for head in (yield read_signed_heads(self._dialect), listed):
+                with errors_about(f"thread {head.thread_id!r} in {head.namespace}"):
+                    check_head(head, self._keys)
+
     def _erase_locked(self) -> None:
         """Note that all rows of the logs locked last go: they need not be what was signed."""
         for log_id in self._locked_last:
@@ -224,11 +253,13 @@ class LogSigner:
         self._logs[log_id] = _Log(head, sums, sums)
 
     def _read_known(self, log_id: UUID, log: _Log) -> Program[None]:
-        """Read the signatures of all rows of a log, and hold them to its sums.
+        """Read all rows of a log of which some will be deleted, and prove all of them.
+
+        What selects the rows that go, and keeps others, is in any of them.
 
         Raises:
             Overtaken: another writer has begun the log.
-            Corrupt: rows were removed, added, or replaced by older ones.
+            Corrupt: rows were changed, removed, added, or replaced by older ones.
         """
         if log.known is not None:
             return
@@ -238,12 +269,28 @@ class LogSigner:
             self._refuse_if_overtaken(log, rows)
             with errors_about(log.name):
                 raise rows_do_not_add_up()
+        with errors_about(log.name):
+            for table in _TABLES:
+                yield from self._prove_rows(table, log_id)
         log.known = known
 
     def _refuse_if_overtaken(self, log: _Log, rows: Answer) -> None:
         """Raise `Overtaken` if a log that was not there has a head that another writer signed."""
         if log.head is None and not log.erased and rows and rows[0].signature is not None:
             raise Overtaken("another writer has begun the log")
+
+    def _prove_rows(self, table: str, log_id: UUID) -> Program[None]:
+        """Hold all rows that a log has in a table to their signatures."""
+        after = -1
+        while True:
+            page = {"k_log_id": log_id, "p_after": after, "p_limit": PROVEN_TOGETHER}
+            rows = yield read_signed_rows(self._dialect, table=table), page
+            for row in rows:
+                with errors_about(f"position {row.seq}"):
+                    self._check(table, row, log_id)
+            if len(rows) < PROVEN_TOGETHER:
+                return
+            after = rows[-1].seq
 
     def _sum_up(self, log_id: UUID, log: _Log) -> Program[Sums | None]:
         """Return the sums of a log of which rows were deleted."""
@@ -446,6 +493,21 @@ def _checkpoint_of_binds(binds: Mapping[str, Any], there: Any | None) -> Sequenc
     )
 
 
+def _upwards(path: str) -> Iterator[str]:
+    """Yield an encoded namespace and those above it but the root, which has nothing below it."""
+    yield path
+    parts = path.split("/")[1:-1]
+    for count in range(1, len(parts)):
+        yield f"/{'/'.join(parts[:count])}/"
+
+
+def _list_logs(dialect: Dialect, keys: Sequence[UUID]) -> Iterator[dict[str, Any]]:
+    """Yield the binds that list logs, in as many lists as they take."""
+    if dialect.distributed:
+        return ({"k_log_id": key} for key in keys)
+    return dialect.statements.list_batches("p_logs", [(key,) for key in keys])
+
+
 def _key_of(table: str, row: Any) -> Key:
     if table == "checkpoints":
         return "checkpoint", row.seq
@@ -516,6 +578,19 @@ def read_signed_head(dialect: Dialect, locks: bool) -> Executable:
     if locks:
         return dialect.statements.lock(THREADS, _of_log(THREADS), columns)
     return select(*columns).where(_of_log(THREADS))
+
+
+@statement()
+def read_signed_heads(dialect: Dialect) -> Executable:
+    """Select what is signed of the heads of the logs that ``p_logs`` lists, and their signatures.
+
+    On several nodes a list has one.
+    """
+    columns = [*(THREADS.c[name] for name in HEAD), THREADS.c.signature]
+    if dialect.distributed:
+        return select(*columns).where(_of_log(THREADS))
+    listed = dialect.statements.rows_from_list("p_logs", ("log_id",))
+    return select(*columns).where(THREADS.c.log_id.in_(select(listed.c.log_id)))
 
 
 @statement()

@@ -27,7 +27,15 @@ from memalchemy.database.signed_items import ItemSigner
 from memalchemy.database.signed_logs import LogSigner
 from memalchemy.dialects import LOCKS, Dialect
 from memalchemy.errors import MemalchemyError
-from memalchemy.statements import ERASES, FINDS, REMOVES_TENANT, Answer, Parameters, Program
+from memalchemy.statements import (
+    ERASES,
+    FINDS,
+    PROVES,
+    REMOVES_TENANT,
+    Answer,
+    Parameters,
+    Program,
+)
 
 T = TypeVar("T")
 Binds = Mapping[str, Any]
@@ -48,6 +56,8 @@ class Work:
     """True if the statement is part of the removal of whole logs."""
     removed: Executable | None = None
     """The query that finds the logs or items which it will remove."""
+    proves: str | None = None
+    """What has to be proven before the statement is sent; see `statements.PROVES`."""
     removes_tenant: bool = False
     """True if it removes all that a tenant has in the table."""
 
@@ -168,6 +178,7 @@ def _look_at(statement: Any) -> Work | None:
         table.name,
         binds,
         erases=bool(options.get(ERASES)),
+        proves=options.get(PROVES),
         removed=options.get(FINDS),
         removes_tenant=bool(options.get(REMOVES_TENANT)),
     )

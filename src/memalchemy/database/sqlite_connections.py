@@ -14,6 +14,8 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool, StaticPool
 
+from memalchemy.database.payload_logs import ENGINE_NAME
+
 STEPS_BETWEEN_CHECKS = 10_000
 """Steps of SQLite's virtual machine between two looks at the clock: well under a millisecond."""
 
@@ -54,6 +56,11 @@ class SQLiteConnection(sqlite3.Connection):
     """
     is_current: Callable[[], bool] = staticmethod(lambda: True)
     """False once what was read may be of two moments; see `sqlite_read_only`."""
+    is_open = True
+    file: tuple[int, int] | None = None
+    """The device and the inode of the file that was opened."""
+    loop_thread: int | None = None
+    """The thread of the event loop on which a transaction of this connection lives."""
 
     def set_statement_timeout(self, seconds: float) -> None:
         """Interrupt every statement that runs for longer; never COMMIT, which takes few steps."""
@@ -68,6 +75,7 @@ class SQLiteConnection(sqlite3.Connection):
     def close(self) -> None:
         with self.closing:
             super().close()
+            self.is_open = False
 
 
 class MemoryConnection(SQLiteConnection):
@@ -177,7 +185,8 @@ def open_connection(connect: Callable[[], Any]) -> Connection:
     set_up = template.dialect.on_connect()
     if set_up is not None:
         event.listen(pool, "connect", lambda raw, _: set_up(raw))
-    return Engine(pool, template.dialect, template.url, hide_parameters=True).connect()
+    engine = Engine(pool, template.dialect, template.url, ENGINE_NAME, hide_parameters=True)
+    return engine.connect()
 
 
 def engine_for(connect: Callable[[], sqlite3.Connection]) -> Engine:
@@ -188,6 +197,7 @@ def engine_for(connect: Callable[[], sqlite3.Connection]) -> Engine:
         poolclass=StaticPool,
         isolation_level="AUTOCOMMIT",
         hide_parameters=True,
+        logging_name=ENGINE_NAME,
     )
 
 
@@ -198,7 +208,7 @@ def connection_in_transaction(raw: Any) -> Connection:
     """
     template = _template_engine(None)
     pool = StaticPool(lambda: raw, reset_on_return=None, dialect=template.dialect)
-    engine = Engine(pool, template.dialect, template.url, hide_parameters=True)
+    engine = Engine(pool, template.dialect, template.url, ENGINE_NAME, hide_parameters=True)
     return engine.connect().execution_options(compiled_cache=_compiled)
 
 

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
+from memalchemy.database import sqlite_forks
 from memalchemy.database.sqlite_connections import SQLiteConnection
 from memalchemy.errors import DatabaseUnreachable
 
@@ -118,13 +119,11 @@ def _is_still(path: str, state: _Resting | None) -> bool:
 
 def _connect(path: str, *, immutable: bool) -> SQLiteConnection:
     name = quote(Path(path).absolute().as_posix())
-    return sqlite3.connect(
+    return sqlite_forks.connect(
+        path,
         f"file:{name if name.startswith('/') else f'/{name}'}?mode=ro"
         + ("&immutable=1" if immutable else ""),
         uri=True,
-        factory=SQLiteConnection,
-        isolation_level=None,
-        check_same_thread=False,
     )
 
 

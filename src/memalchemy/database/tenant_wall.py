@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Executable
 from memalchemy import migrate
 from memalchemy.database.compiled import execute_with_sqlalchemy
 from memalchemy.database.driver_errors import Translate, translating
+from memalchemy.database.first_statement import prepare
 from memalchemy.database.program_runner import check_not_lost
 from memalchemy.dialects import Dialect
 from memalchemy.errors import CapabilityMissing, WallIncomplete
@@ -137,15 +138,19 @@ class HostWall:
         That is done for each program: the host, or the end of a savepoint, may have set another.
         """
 
+        def set_tenant_if_enforced(connection: Connection) -> None:
+            if self._is_enforced is None:
+                state = read_state(connection, self._dialect, self._schema)
+                state.refuse_shut_out()
+                self._is_enforced = state.enforced > 0
+            if self._is_enforced:
+                set_tenant_of(connection, self._dialect, tenant)
+
         async def run(connection: Connection) -> Any:
             check_not_lost(connection)
             with translating(self._translate):
-                if self._is_enforced is None:
-                    state = read_state(connection, self._dialect, self._schema)
-                    state.refuse_shut_out()
-                    self._is_enforced = state.enforced > 0
+                prepare(connection, set_tenant_if_enforced)
                 if self._is_enforced:
-                    set_tenant_of(connection, self._dialect, tenant)
                     self._refuse_autocommit(connection)
             return await job(connection)
 

@@ -77,6 +77,7 @@ class Failure(enum.Enum):
     BUSY = "busy"  # locked by others for longer than the timeout
     AUTHENTICATION = "authentication"
     PERMISSION = "permission"
+    NOT_PREPARED = "not prepared"  # the session has lost a prepared statement; nothing was executed
     READ_ONLY = "read only"  # a replica, or a server that was told to take no writes
     ROLLED_BACK = "rolled back"  # deadlock or serialisation: nothing happened, repeating is safe
     UNIQUE = "unique"
@@ -84,6 +85,7 @@ class Failure(enum.Enum):
     TENANT_NOT_SET = "tenant not set"  # the tenants are walled, and the transaction names none
     IN_USE = "in use"  # another task is using the connection; the driver sent nothing
     FULL = "full"
+    TEXT_INDEX = "text index"  # one is damaged, or set aside; the rows are not
     CORRUPT = "corrupt"
     OTHER = "other"
 
@@ -323,13 +325,13 @@ class TextIndexes:
         """Query 1 if the index called ``:p_index`` is in use, else 0; no row if it is gone."""
         return None
 
-    def check_integrity(self, index: str) -> Executable | None:
-        """Compare an index with its rows, or its structure alone; fails as `Failure.CORRUPT`.
+    def check_integrity(self, index: str) -> Sequence[Executable]:
+        """Compare an index with its rows, or its structure alone; a damaged one is an error.
 
         Others cannot write meanwhile. Where it is the structure alone, `unindexed_rows` finds what
         is missing.
         """
-        return None
+        return ()
 
     def unindexed_rows(self, index: str) -> Executable | None:
         """Query the rows of a log that an index does not find by their own words, as ``seq``.
@@ -346,6 +348,18 @@ class TextIndexes:
     def rebuild(self, index: str) -> Sequence[Executable]:
         """Build an index anew from its rows: in a transaction, or one statement outside of any."""
         return ()
+
+    def set_aside_damaged(self, connection: Connection, *, some_is: bool) -> Sequence[str]:
+        """Set damaged indexes aside, so that rows can be written; return their names.
+
+        Where a damaged index stops writes. With *some_is* one of them is damaged, whether or not
+        its own check says so.
+        """
+        return ()
+
+    def is_aside(self, index: str) -> Executable | None:
+        """Query one row if an index has been set aside, where that can be."""
+        return None
 
     def repair_advice(self, index: str, schema: str | None) -> str:
         """Return what somebody with more rights than the application can do about a bad index."""
@@ -468,11 +482,13 @@ class Maintenance:
     Attributes:
         server_version: the query for the server's version.
         utc_now: the current time as SQL, as a column of times stores it.
+        takes_writes: a condition that holds where the session may write; ``None``: it always does.
         byte_literal: the one byte ``-`` as SQL: Oracle reads an empty value as NULL.
     """
 
     server_version: ClassVar[str]
     utc_now: ClassVar[str] = "CURRENT_TIMESTAMP"
+    takes_writes: ClassVar[str | None] = None
     byte_literal: ClassVar[str]
 
     def lock_migrations(self, connection: Connection, schema: str | None) -> None:
@@ -758,6 +774,17 @@ class Dialect:
 
     def at_work(self, raw: Any) -> bool:
         """Return whether closing a driver's connection now would break another task's statement."""
+        return False
+
+    def is_lost(self, raw: Any, error: BaseException) -> bool:
+        """Return whether *error* of a driver's connection says that there is no more to it."""
+        return False
+
+    def has_said_farewell(self, raw: Any) -> bool:
+        """Return whether the server has ended a driver's idle connection, unnoticed by the driver.
+
+        Nothing is sent, and nobody is waited for. `False` where it cannot be known.
+        """
         return False
 
     def interrupt(self, raw: Any) -> None:

@@ -386,6 +386,7 @@ class OracleVectors(Vectors):
 class OracleMaintenance(Maintenance):
     """DBMS_LOCK, segments, Data Pump, and hash partitions."""
 
+    takes_writes: ClassVar[str | None] = "sys_context('USERENV', 'DATABASE_ROLE') = 'PRIMARY'"
     server_version: ClassVar[str] = "SELECT version_full FROM product_component_version"
     utc_now: ClassVar[str] = "SYS_EXTRACT_UTC(SYSTIMESTAMP)"
     byte_literal: ClassVar[str] = "HEXTORAW('2D')"

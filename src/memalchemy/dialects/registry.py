@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError
 
 from memalchemy.column_types import ColumnTypes
 from memalchemy.dialects.base import Dialect
-from memalchemy.dialects.urls import EXPECTED, Target, file_url
+from memalchemy.dialects.urls import EXPECTED, Target, file_url, sqlite_url
 from memalchemy.errors import MemalchemyError, UnknownURL
 
 ENTRY_POINTS = "memalchemy.dialects"
@@ -171,7 +171,10 @@ def parse_url(text: str | URL) -> Target:
         DriverMissing: the Python driver for it is not installed.
     """
     try:
-        url = (file_url(text) if isinstance(text, str) else None) or make_url(text)
+        file = (file_url(text) or sqlite_url(text)) if isinstance(text, str) else None
+        url = file or make_url(text)
+    except UnknownURL:
+        raise
     except (ArgumentError, ValueError, TypeError):
         raise UnknownURL(_not_a_url(text)) from None
     scheme, _, driver = url.drivername.partition("+")

@@ -46,6 +46,7 @@ from sqlalchemy.schema import CreateIndex
 
 from memalchemy.codec.field_terms import OTHERS, FieldTerms
 from memalchemy.column_types import LogKey, UtcDateTime
+from memalchemy.dialects import sqlite_text_tables
 from memalchemy.dialects.base import (
     LOCKS,
     TEXT_INDEXES,
@@ -58,7 +59,7 @@ from memalchemy.dialects.base import (
     original,
 )
 from memalchemy.dialects.namespace_range import Live
-from memalchemy.dialects.urls import EXPECTED, Target, single_value
+from memalchemy.dialects.urls import EXPECTED, Target, display_path, single_value
 from memalchemy.errors import UnknownURL
 from memalchemy.keys import encode_id
 from memalchemy.schema import NAME, NAMESPACE, TENANT, Base
@@ -426,9 +427,20 @@ class SQLiteTextIndexes(TextIndexes):
         # FTS5 only marks words as deleted; they stay in its segments until those are merged.
         return text(f"INSERT INTO {index}({index}) VALUES ('optimize')")  # noqa: S608
 
-    def check_integrity(self, index: str) -> Executable | None:
+    def index_name(self, index: str, schema: str | None) -> str | None:
+        return index
+
+    def index_state(self) -> Executable | None:
+        return text(
+            "SELECT (SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN "
+            "(:p_index || '_insert', :p_index || '_delete', :p_index || '_update')) = 3 AS in_use "
+            "FROM sqlite_schema WHERE type = 'table' AND name = :p_index"
+        )
+
+    def check_integrity(self, index: str) -> Sequence[Executable]:
         # An INSERT, so it takes the write lock. Rank 1: with the rows too, not the structure alone.
-        return text(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")  # noqa: S608
+        whole = f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)"  # noqa: S608
+        return [text(sql) for sql in (whole, *sqlite_text_tables.try_out(index))]
 
     def unindexed_rows(self, index: str) -> Executable | None:
         if index == "store_items_search":
@@ -448,17 +460,16 @@ class SQLiteTextIndexes(TextIndexes):
         ).bindparams(bindparam("k_log_id", type_=LogKey))
 
     def rebuild(self, index: str) -> Sequence[Executable]:
-        # Not 'rebuild': an index that keeps no content of its own does not know it.
-        fill = {
-            "deltas_search": "INSERT INTO deltas_search(rowid, search_text, scope) "  # noqa: S608
-            f"SELECT rowid, search_text, {_LOG_SCOPE} FROM deltas WHERE search_text IS NOT NULL",
-            "checkpoints_meta": "INSERT INTO checkpoints_meta(rowid, terms) "  # noqa: S608
-            f"SELECT rowid, {_METADATA_TERMS} FROM checkpoints WHERE meta <> '{{}}'",
-            "store_items_search": "INSERT INTO store_items_search"  # noqa: S608
-            f"(rowid, scope, search_text, field_terms) SELECT rowid, {_ITEM_SCOPE}, search_text, "
-            f"field_terms FROM store_items WHERE {_ITEM_IS_INDEXED}",
-        }[index]
-        return (text(f"INSERT INTO {index}({index}) VALUES ('delete-all')"), text(fill))  # noqa: S608
+        # Not 'rebuild': an index that keeps no content of its own does not know it, and a damaged
+        # one could not be opened.
+        return [text(sql) for sql in sqlite_text_tables.remake(index)]
+
+    def set_aside_damaged(self, connection: Connection, *, some_is: bool) -> Sequence[str]:
+        return sqlite_text_tables.set_aside_damaged(connection, some_is=some_is)
+
+    def is_aside(self, index: str) -> Executable | None:
+        there = f"SELECT 1 FROM sqlite_schema WHERE name = '{index}'"  # noqa: S608
+        return text(f"SELECT 1 AS is_aside WHERE NOT EXISTS ({there})")
 
 
 def _alternatives(field: FieldTerms) -> Iterator[str]:
@@ -625,6 +636,8 @@ def _size_estimate(name: str, owner: str, kind: str, lengths: str) -> str:
     )
 
 
+_PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT)
+
 # --- The dialect ---------------------------------------------------------------------------------
 
 
@@ -662,7 +675,7 @@ class SQLite(Dialect):
                 "is read and written"
             )
         path = None if url.database in (None, "", ":memory:") else url.database
-        shown = URL.create(self.name, database=path).render_as_string(hide_password=False)
+        shown = display_path(self.name, path)
         return Target(
             self.name,
             URL.create(self.sqlalchemy_name, database=path),
@@ -690,6 +703,10 @@ class SQLite(Dialect):
         code = getattr(cause, "sqlite_errorcode", 0) or 0
         name = getattr(cause, "sqlite_errorname", None)
         primary = code & 0xFF
+        if code == sqlite3.SQLITE_CORRUPT_VTAB or (
+            primary not in _PASSING and sqlite_text_tables.names_text_index(str(cause))
+        ):
+            return Failure.TEXT_INDEX, name
         if code in (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY):
             return Failure.UNIQUE, name
         if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the -shm file: opening wants 32 KB

@@ -14,8 +14,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
-from sqlalchemy.engine import URL
+from sqlalchemy.engine import URL, make_url
 
 from memalchemy.errors import DriverMissing, UnknownURL
 
@@ -90,6 +91,53 @@ def file_url(text: str) -> URL | None:
     if not is_path and not os.path.isfile(named):
         return None
     return URL.create("sqlite", database=named, query=query)
+
+
+def sqlite_url(text: str) -> URL | None:
+    """Read the URL of a SQLite file; ``None`` if *text* is the URL of something else.
+
+    Its path is percent-decoded, as in any URL. SQLAlchemy does that from 2.1 on, so before 2.1 the
+    same text was the name of another file.
+
+    Raises:
+        UnknownURL: the path does not name one file.
+    """
+    found = re.fullmatch(r"(sqlite(?:\+\w+)?):///([^?]*)(\?.*)?", text, re.DOTALL)
+    if found is None:
+        return None
+    scheme, written, query = found[1], found[2], found[3]
+    if query is not None and not re.fullmatch(r"\?(\w+=[^&]*&?)+", query):
+        raise UnknownURL(
+            "the URL of the SQLite file has a ? in its path: write %3F for one of the file's name"
+        )
+    if re.search(r"%(?![0-9A-Fa-f]{2})", written):
+        raise UnknownURL(
+            "the URL of the SQLite file has a % that begins no percent-encoded character: write "
+            "%25 for one of the file's name"
+        )
+    try:
+        path = unquote(written, errors="strict")
+    except UnicodeDecodeError:
+        raise UnknownURL(
+            "the URL of the SQLite file has percent-encoded bytes that are no UTF-8: write %25 for "
+            "a % of the file's name"
+        ) from None
+    if "\0" in path:
+        raise UnknownURL("the name of a SQLite file has no NUL character")
+    if path != written and os.path.exists(written) and not os.path.exists(path):
+        raise UnknownURL(
+            "the URL of the SQLite file is percent-encoded, and there is a file of exactly the "
+            "name that is written in it, which SQLAlchemy before 2.1 opened: write %25 for each % "
+            "of its name, or rename it"
+        )
+    return make_url(f"{scheme}://{query or ''}").set(database=path)
+
+
+def display_path(scheme: str, path: str | None) -> str:
+    """Return the URL of a SQLite file as `sqlite_url` reads it."""
+    if path is None:
+        return f"{scheme}://"
+    return f"{scheme}:///" + path.replace("%", "%25").replace("?", "%3F")
 
 
 def display(url: URL) -> str:

@@ -96,6 +96,29 @@ class HTTPCheckpointer(Generic[State]):
         The server is asked by `connect`, by ``with``, and by the first call that has to know.
         """
 
+    def change(
+        self,
+        thread_id: str,
+        function: Callable[[State | None], Any],
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        ttl: Seconds | None = None,
+    ) -> str | None:
+        """Save what a function makes of the newest state, and lose no save of others.
+
+        *function* runs here, and is called again if others save the thread meanwhile. It takes the
+        state, or ``None`` if there is none, and returns the new state, or ``LEAVE`` to save
+        nothing, as for `memalchemy.Checkpointer.change`. A checkpoint that was replaced under its
+        own id meanwhile may be taken for the one that was read.
+
+        Returns the id of the checkpoint that is the newest then; ``None`` without one.
+
+        Raises:
+            InvalidArgument: the function returned ``None``; nothing was saved.
+            Conflict: others were faster 20 times; nothing was saved.
+            CapabilityMissing: the server is somebody else's; nothing was sent.
+        """
+
     def close(self) -> None:
         """Let running calls end, finish queued writes, close every connection and the thread.
 

@@ -14,6 +14,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 import orjson
 
 from memalchemy import errors
+from memalchemy.codec.bounds import parse_json
 from memalchemy.codec.values import from_jsonable, jsonable, pointer
 from memalchemy.contracts import CheckpointInfo, Diff, Entry, EntryHit, LogInfo, StoreItem
 from memalchemy.errors import InvalidArgument, MemalchemyError
@@ -81,7 +82,7 @@ def loads(document: bytes) -> Any:
         ValueError: it is not JSON, or it is nested too deep.
     """
     try:
-        return json.loads(document, parse_constant=_refuse_constant)
+        return parse_json(document, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 

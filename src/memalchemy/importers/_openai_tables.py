@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, TableClause, column, distinct, func, inspect, select, table
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from memalchemy.codec.bounds import parse_json
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
 from memalchemy.importers.openai_layout import MAIN
@@ -171,7 +171,7 @@ def _branch(
 
 def _item(row: Any) -> Item | None:
     try:
-        value = json.loads(row.message_data)
+        value = parse_json(row.message_data)
     except (ValueError, TypeError, RecursionError):
         return None
     return Item(f"openai-agents:{row.id}", value, to_utc(row.created_at))
@@ -181,6 +181,6 @@ def _details(stored: Any) -> Any:
     if not isinstance(stored, str):
         return stored
     try:
-        return json.loads(stored)
+        return parse_json(stored)
     except ValueError:
         return None

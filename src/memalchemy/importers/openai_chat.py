@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Literal
 
 from memalchemy.checkpoints import Checkpointer
+from memalchemy.codec.bounds import parse_json
 from memalchemy.codec.values import encode_state
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted, TooLarge
 from memalchemy.keys import check_thread_id
@@ -95,7 +96,7 @@ def parse(line: str | bytes, *, prefix: str = "") -> Thread:
     """
     try:
         text = line.decode("utf-8-sig") if isinstance(line, bytes) else line
-        found = json.loads(text.strip())
+        found = parse_json(text.strip())
     except UnicodeDecodeError:
         raise BadLine("is not UTF-8") from None
     except RecursionError:

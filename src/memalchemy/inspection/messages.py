@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from memalchemy.codec.bounds import parse_plain_json
 from memalchemy.codec.foreign_msgpack import EMPTY, ForeignObject
 from memalchemy.contracts import Packed
 from memalchemy.inspection.tree import preview, resolved, tree
@@ -163,8 +164,8 @@ def _item_of_a_tool(item: Any, kind: str) -> dict[str, Any]:
 
 def _call(id_: Any, name: Any, arguments: Any) -> dict[str, Any]:
     if isinstance(arguments, str) and arguments[:1] in ("{", "["):
-        with suppress(orjson.JSONDecodeError):
-            arguments = orjson.loads(arguments)
+        with suppress(ValueError):
+            arguments = parse_plain_json(arguments)
     return {"id": _text(id_), "name": _text(name), "arguments": arguments}
 
 
@@ -354,8 +355,8 @@ def _json(value: Any) -> Any:
     if not _is_json(value):
         return value
     try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
+        return parse_plain_json(value)
+    except ValueError:
         return value
 
 

@@ -17,6 +17,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from sqlalchemy.engine import URL, make_url
@@ -25,9 +26,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memalchemy import _fork_safe_locks, sync
 from memalchemy._environment import URL_VARIABLE, schema_of_environment
-from memalchemy.database import Database
+from memalchemy.contracts import NewItem, StoreItem
+from memalchemy.database import Database, HostConnection
 from memalchemy.errors import DriverMissing
 from memalchemy.keys import check_namespace
+from memalchemy.store import Store
 from memalchemy.sync.face import LazyIterator
 from memalchemy.sync.face import wait as wait_on_loop
 from memalchemy.sync.loop import Caller, Loop
@@ -212,6 +215,31 @@ async def paged(read: Callable[[T | None, int], Awaitable[Sequence[T]]]) -> Asyn
         page = await read(page[-1], PAGE) if len(page) == PAGE else ()
 
 
+async def end_items(
+    store: Store, items: Iterable[StoreItem], end: datetime | None, connection: HostConnection
+) -> None:
+    """Let items that belong to a log end when the log does, or with ``None`` never.
+
+    Their values, metadata and times stay. The transaction of *connection* holds the log.
+    """
+    later = [
+        NewItem(
+            item.namespace,
+            item.key,
+            item.value,
+            item.metadata,
+            index=False,
+            created_at=item.created_at,
+            updated_at=item.updated_at,
+            expires_at=end,
+        )
+        for item in items
+        if item.expires_at != end
+    ]
+    if later:
+        await store.put_batch(later, connection=connection)
+
+
 @contextmanager
 def requires(package: str, *, extra: str, module: str) -> Iterator[None]:
     """Import a framework in the block; say which extra of memalchemy installs it if it is missing.
@@ -236,6 +264,8 @@ def text_without_password(given: object) -> str | None:
         return str(os.fspath(given))
     if not isinstance(given, str | URL):
         return None
+    if isinstance(given, str) and re.match(r"sqlite(\+\w+)?:///", given):
+        return given  # its path is not for SQLAlchemy to decode
     try:
         url = make_url(given)
     except ArgumentError:  # a path

@@ -43,8 +43,8 @@ class MemalchemySessionStore(Adapter, SessionStore):
             for this object alone.
         namespace: keeps several stores apart in one database.
         index_text: make the words of lines searchable.
-        ttl: how long a transcript lives after its last line, in seconds or as a timedelta; those of
-            subagents each after their own.
+        ttl: how long a transcript lives after its last line, in seconds or as a timedelta; that of
+            a subagent after its own, and the main one after the last line of any.
 
     Raises, from any method:
         ValueError: the key's ``subpath`` is empty.
@@ -80,8 +80,15 @@ class MemalchemySessionStore(Adapter, SessionStore):
         given = list(entries)
         uuids = [entry.get("uuid") for entry in given]
         times = _times_of(given)
-        if key.get("subpath") is not None:
+        if key.get("subpath") is not None and self._ttl is None:
             await transcript.append(session_id, given, keys=uuids, occurred_at=times)
+            return
+        if key.get("subpath") is not None:
+            async with self.db.transaction() as tx:
+                await self._prolong(key["project_key"], session_id, tx)
+                await transcript.append(
+                    session_id, given, keys=uuids, occurred_at=times, connection=tx
+                )
             return
         async with self.db.transaction() as tx:
             positions = await transcript.append(
@@ -178,23 +185,47 @@ class MemalchemySessionStore(Adapter, SessionStore):
         namespace = (*self.namespace, "summaries", project_key)
         return ThreadLog(self.db, namespace=namespace, index_text=False, ttl=self._ttl)
 
+    async def _prolong(self, project_key: str, session_id: str, tx: HostConnection) -> None:
+        """Let the main transcript, if there is one, live as long as a subagent's new line.
+
+        Otherwise the subagent's would be left when the session ends, and pass to the next one.
+        """
+        main = self._log(project_key, None)
+        if await main.hold(session_id, tx) is None:
+            return
+        for last in await main.tail(session_id, 1, connection=tx):
+            # An append moves the end of a log, and an append of nothing does not.
+            (position,) = await main.replace_suffix(
+                session_id,
+                last.position - 1,
+                [last.value],
+                keys=[last.key],
+                occurred_at=last.occurred_at,
+                connection=tx,
+            )
+            key = SessionKey(project_key=project_key, session_id=session_id)
+            await self._fold(key, [], [], tx, seen=position)
+
     async def _fold(
         self,
         key: SessionKey,
         positions: Sequence[int],
         lines: Sequence[SessionStoreEntry],
         tx: HostConnection,
+        *,
+        seen: int = 0,
     ) -> None:
         """Add the new ones of *lines* to the session's summary; the transcript is locked.
 
-        A line that was there before has a position that the summary has seen.
+        A line that was there before has a position that the summary has seen, or is told that it
+        has *seen*.
         """
         summaries, session_id = self._summaries(key["project_key"]), key["session_id"]
         before = await summaries.tail(session_id, 1, connection=tx)
-        seen, known, new = 0, None, []
+        known, new = None, []
         if before:
             stored = before[0].value
-            seen = stored["position"]
+            seen = max(seen, stored["position"])
             known = SessionSummaryEntry(session_id=session_id, mtime=0, data=stored["data"])
         for position, line in zip(positions, lines, strict=True):
             if position > seen:

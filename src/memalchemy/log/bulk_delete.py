@@ -33,6 +33,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt
 from memalchemy.keys import encode_id
 from memalchemy.log.delete import bind_logs, is_of_listed_log, remove_locked
 from memalchemy.log.dependencies import CHECKPOINT_KEY
@@ -316,7 +317,7 @@ def lock_batch(dialect: Dialect, wait: bool) -> Executable:
     The caller checks whether they are still to be deleted from (`is_wanted`): a condition that
     PostgreSQL takes for rare makes it look through all threads for each of the list.
     """
-    columns = [THREADS.c[name] for name in ("tenant", *_TIMES)]
+    columns = [THREADS.c[name] for name in ("log_id", "tenant", *_TIMES)]
     return dialect.statements.lock(
         THREADS, is_of_listed_log(dialect, THREADS), columns, skip_locked=not wait
     )
@@ -506,10 +507,21 @@ def move_epochs(dialect: Dialect) -> Executable:
 def _lock_wanted(
     dialect: Dialect, logs: list[Log], values: dict[str, Any], *, which: str, wait: bool
 ) -> Program[list[Log]]:
-    """Lock the logs that are still to be deleted from, and return them."""
+    """Lock the logs that are still to be deleted from, and return them.
+
+    Raises:
+        Corrupt: a head has the names of another log.
+    """
     rows = yield lock_batch(dialect, wait=wait), batch_binds(dialect, logs)
-    wanted = (row for row in rows if is_wanted(row, which, values))
-    return [Log(logs[0].tenant, row.thread_id, row.namespace) for row in wanted]
+    listed = {log.key: log for log in logs}
+    for row in rows:
+        log = listed[row.log_id]
+        if (row.thread_id, row.namespace) != (log.thread_id, log.namespace):
+            raise Corrupt(
+                f"the head of the log {log.thread_id!r} in {log.namespace} names another: "
+                f"thread {row.thread_id!r} in {row.namespace}; nothing of it was deleted"
+            )
+    return [listed[row.log_id] for row in rows if is_wanted(row, which, values)]
 
 
 def prune_batch(

@@ -196,7 +196,7 @@ def copy_log(
         if not named:
             return False
         until = named[0].seq
-    head_id = checkpoint_id or old.head_id
+    head_id = old.head_id if checkpoint_id is None else checkpoint_id
     if position is not None:
         if not (yield has_entry(dialect), source.binds() | {"p_seq": position}):
             return False

@@ -44,7 +44,7 @@ from memalchemy.log.tables import (
     same_log,
     write_key_range,
 )
-from memalchemy.statements import ERASES, Program, removal, statement
+from memalchemy.statements import ERASES, PROVES, REASONS, Program, removal, statement
 
 ORPHANED_AFTER = timedelta(days=1)
 """The age at which pending writes are removed if their checkpoint was never saved."""
@@ -162,11 +162,11 @@ _LIVES = {"threads": ("log_id", "tenant", "created_at", "version", "next_seq")}
 """The columns that tell which state of which log was removed."""
 
 
-@removal(_LIVES, table=tuple(_TABLES))
-def delete_rows(dialect: Dialect, table: str) -> Executable:
+@removal(_LIVES, table=tuple(_TABLES), why=REASONS)
+def delete_rows(dialect: Dialect, table: str, why: str) -> Executable:
     """Delete the rows of the listed logs from a table; ``entries`` are a part of ``deltas``."""
     gone = delete(_TABLES[table]).where(is_of_listed_log(dialect, _TABLES[table]))
-    gone = gone.execution_options(**{ERASES: True})
+    gone = gone.execution_options(**{ERASES: True, PROVES: why})
     return gone.where(DELTAS.c.kind.in_(constants("entry"))) if table == "entries" else gone
 
 
@@ -220,34 +220,39 @@ def delete_log(dialect: Dialect, log: Log, now: datetime) -> Program[bool]:
 def _replace_by_tombstones(dialect: Dialect, heads: Sequence[Head], now: datetime) -> Program[bool]:
     """Delete everything of locked logs but their tombstones; return whether any was live."""
     for listed in bind_logs(dialect, (head.log for head in heads)):
-        yield delete_rows(dialect, table="checkpoints"), listed
+        yield delete_rows(dialect, table="checkpoints", why="order"), listed
         # Also of a tombstone: pending writes may wait there for a new life that never began.
-        yield delete_rows(dialect, table="deltas"), listed
+        yield delete_rows(dialect, table="deltas", why="order"), listed
         yield leave_tombstones(dialect), listed | {"p_now": now, "p_meta": {}}
     return any(head.is_live(now) for head in heads)
 
 
 def remove_log(
-    dialect: Dialect, log: Log, only_if: Callable[[Head], bool] = lambda head: True
+    dialect: Dialect,
+    log: Log,
+    only_if: Callable[[Head], bool] = lambda head: True,
+    *,
+    why: str = "head",
 ) -> Program[int]:
     """Remove one log for good, tombstone included; return the number of checkpoints and entries.
 
     *only_if* looks at the head under its lock: what made the log removable may be over by then.
+    *why* is one of `REASONS`.
     """
     rows = yield lock_log(dialect), log.binds()
     if not rows or not only_if(Head._make(rows[0])):
         return 0
-    return (yield from remove_locked(dialect, [log]))
+    return (yield from remove_locked(dialect, [log], why=why))
 
 
-def remove_locked(dialect: Dialect, logs: Sequence[Log]) -> Program[int]:
+def remove_locked(dialect: Dialect, logs: Sequence[Log], *, why: str = "head") -> Program[int]:
     """Do as `remove_log` for logs that the caller has locked."""
     gone = 0
     for listed in bind_logs(dialect, logs):
-        gone += (yield delete_rows(dialect, table="checkpoints"), listed).touched
-        gone += (yield delete_rows(dialect, table="entries"), listed).touched
-        yield delete_rows(dialect, table="deltas"), listed
-        yield delete_rows(dialect, table="threads"), listed
+        gone += (yield delete_rows(dialect, table="checkpoints", why=why), listed).touched
+        gone += (yield delete_rows(dialect, table="entries", why=why), listed).touched
+        yield delete_rows(dialect, table="deltas", why=why), listed
+        yield delete_rows(dialect, table="threads", why=why), listed
     return gone
 
 

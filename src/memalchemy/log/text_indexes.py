@@ -14,8 +14,16 @@ def purge(dialect: Dialect, index: str) -> Executable | None:
     return dialect.text.purge(index)
 
 
+@statement(index=tuple(TEXT_INDEXES))
+def index_is_aside(dialect: Dialect, index: str) -> Executable | None:
+    """Select one row if a text index has been set aside because it was damaged."""
+    return dialect.text.is_aside(index)
+
+
 def purge_all(dialect: Dialect) -> Program[None]:
     """Remove the words of deleted rows from all text indexes, where deleting leaves them there."""
     for index in TEXT_INDEXES:
-        if dialect.text.purge(index) is not None:
+        if dialect.text.purge(index) is None:
+            continue
+        if not (yield index_is_aside(dialect, index=index), None):
             yield purge(dialect, index=index), None

@@ -43,7 +43,10 @@ from memalchemy.checkpoints.erase import erase_item
 from memalchemy.codec.encryption import is_encrypted
 from memalchemy.database import READ, WRITE_COPIED, WRITE_ROWS, Database
 from memalchemy.database.key_registry import (
+    FIRST_SIGNATURES,
     KEYS_NAMESPACE,
+    SIGNING_NAMESPACE,
+    note_signatures,
     read_registered_keys,
     register_key,
 )
@@ -282,6 +285,12 @@ class DatabaseCopy:
         for row in source:
             program = partial(register_key, self.target.dialect, row.tenant, row.key, row.namespace)
             await self.target.run(program, WRITE_ROWS)
+            if row.namespace == SIGNING_NAMESPACE and bytes(row.value) == FIRST_SIGNATURES:
+                # The rows come with the signatures that they have.
+                note = partial(
+                    note_signatures, self.target.dialect, row.tenant, row.key, FIRST_SIGNATURES
+                )
+                await self.target.run(note, WRITE_ROWS)
 
     async def _copy_all(
         self,

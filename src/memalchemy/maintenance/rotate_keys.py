@@ -137,7 +137,7 @@ class RotationReport:
         uses: the keys that are in use at the end.
         rotated: the rows and items that were encrypted with the first key.
         words: the rows and items with readable words or fields that they may not have. The words
-            were removed or, of a dry run, would be.
+            were removed or, of a dry run, found.
         vectors: the readable vectors that may not be: removed or, of a dry run, found.
         left: the rows and items that are not as they should be: their key is missing, they are
             damaged or refused, or others wrote them meanwhile.
@@ -163,6 +163,7 @@ async def rotate_keys(
     *,
     all_tenants: bool = False,
     drop_vectors: bool = False,
+    drop_words: bool = False,
     encrypt_plaintext: bool = False,
     dry_run: bool = False,
     progress: Callable[[Progress], object] | None = None,
@@ -171,13 +172,14 @@ async def rotate_keys(
 
     A tenant that is not encrypted yet is encrypted. In one that is, rows that are not encrypted may
     be forged: they are left as they are, and reported, unless *encrypt_plaintext* is given. Every
-    row is compared with its checksum first. Words and fields that *db* may not hold readable are
-    removed. Others may read and write meanwhile, if they have the new key among theirs. Each batch
-    of rows is one transaction; killed at any time, the rotation continues when it is run again.
+    row is compared with its checksum first. Others may read and write meanwhile, if they have the
+    new key among theirs. Each batch of rows is one transaction; killed at any time, the rotation
+    continues when it is run again.
 
     Args:
         all_tenants: every tenant's, not only that of *db*.
         drop_vectors: remove vectors where they may not be held readable.
+        drop_words: remove words and fields where they may not be held readable.
         encrypt_plaintext: also encrypt what is not encrypted in a tenant that is. It is read as
             genuine from then on, so see with *dry_run* first what it is. This is needed, too, where
             an earlier run that began to encrypt a tenant was ended half way.
@@ -187,8 +189,8 @@ async def rotate_keys(
     Raises:
         ValueError: *db* has no keys.
         CapabilityMissing: *all_tenants*, and row-level security shows the role one of them.
-        Conflict: there are vectors that may not be held, and *drop_vectors* is not given. Nothing
-            was changed.
+        Conflict: there are vectors, or words and fields, that may not be held, and *drop_vectors*,
+            or *drop_words*, is not given. Nothing was changed.
     """
     if not db.keyring.encrypts:
         raise ValueError("rotate_keys needs a Database with keys=[…]: the first is the new one")
@@ -196,7 +198,14 @@ async def rotate_keys(
         await db.check_sees_all_tenants("rotating the keys of all tenants")
     tenant = None if all_tenants else db.tenant
     with operation("rotation", tenant=tenant) as event:
-        rotation = KeyRotation(db, tenant, event, progress, encrypt_plaintext=encrypt_plaintext)
+        rotation = KeyRotation(
+            db,
+            tenant,
+            event,
+            progress,
+            drop_words=drop_words,
+            encrypt_plaintext=encrypt_plaintext,
+        )
         started = time.perf_counter()
         report = await (rotation.survey() if dry_run else rotation.run(drop_vectors))
         event.details["rotated"] = report.rotated
@@ -264,12 +273,14 @@ class KeyRotation:
         event: Event,
         progress: Callable[[Progress], object] | None,
         *,
+        drop_words: bool,
         encrypt_plaintext: bool,
     ) -> None:
         self.db = db
         self.event = event
         self._scope = "all" if tenant is None else "tenant"
         self._binds: dict[str, Any] = {} if tenant is None else {"k_tenant": tenant}
+        self._drop_words = drop_words
         self._encrypt_plaintext = encrypt_plaintext
         self._progress = progress
         self._done = self._total = 0
@@ -307,6 +318,13 @@ class KeyRotation:
         await self._read_registered_keys()
         counts = await self._count()
         words, self._total = counts.words, counts.due
+        if words and not self._drop_words and (lost := await self._count_losses()):
+            raise Conflict(
+                f"{lost:,} rows and items have readable words or fields, by which they are found; "
+                "nothing was changed. Remove these with drop_words=True (on the command line "
+                "--drop-words), or keep them readable: open the database with readable=("
+                '"text", "fields") (--readable text,fields).'
+            )
         for _ in range(PASSES):
             if not counts.due:
                 break
@@ -338,6 +356,14 @@ class KeyRotation:
                 if self._has_forbidden_words(row):
                     counts.words += row.number
         return counts
+
+    async def _count_losses(self) -> int:
+        """Count the rows whose words this run would remove: not those that it has to leave."""
+        lost = 0
+        for table in TABLES:
+            async for rows in self._list_due(table):
+                lost += sum(map(self._has_forbidden_words, rows))
+        return lost
 
     async def _count_forbidden_vectors(self) -> int:
         """Count the vectors, unless the keyring lets them be readable."""
@@ -485,10 +511,13 @@ class KeyRotation:
     def _statement(self, table: str, listed: Any) -> Executable:
         """Return the statement that writes a row anew, without words that it may not have."""
         d, keyring = self.db.dialect, self.db.keyring
-        words = "dropped" if listed.has_words and not keyring.is_readable("text") else "kept"
+        # Without `drop_words`, others have written them since the rotation began: they are left.
+        drops_words = self._drop_words and not keyring.is_readable("text")
+        drops_fields = self._drop_words and not keyring.is_readable("fields")
+        words = "dropped" if listed.has_words and drops_words else "kept"
         if table == "deltas":
             return reseal_delta(d, words=words)
-        fields = "dropped" if listed.has_fields and not keyring.is_readable("fields") else "kept"
+        fields = "dropped" if listed.has_fields and drops_fields else "kept"
         return reseal_item(d, words=words, fields=fields)
 
     async def _write(self, changes: Sequence[Change]) -> Sequence[Change]:

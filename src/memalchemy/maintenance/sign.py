@@ -28,8 +28,11 @@ from memalchemy.codec.signed_rows import (
 from memalchemy.column_types import stored_vector_bytes
 from memalchemy.database import READ, WRITE_COPIED, WRITE_ROWS, Database
 from memalchemy.database.key_registry import (
+    ALL_RENEWED,
+    FIRST_SIGNATURES,
     KNOWN_SECONDS,
     SIGNING_NAMESPACE,
+    note_signatures,
     read_registered_keys,
     unregister_keys,
 )
@@ -137,7 +140,8 @@ async def sign(
     signed all rows are signed, after some seconds in which running processes without the key
     notice that they may not write any more. In one that was, rows without a signature may be
     forged: they are listed and left, and with them the log that they are of. If all is signed with
-    the first key then, the older ones are unregistered.
+    the first key then, the older ones are unregistered. Signatures of version 1, which leave
+    fractions of seconds out, are renewed.
 
     Args:
         thread_id: only this thread, and no items.
@@ -174,7 +178,7 @@ async def sign(
         if thread_id is None:
             await run.sign_items()
             older = await _older_keys(one)
-            if not (dry_run or run.report.refused_count) and await _unregister(one, older, report):
+            if not (dry_run or run.report.refused_count) and await _finish(one, older, report):
                 unregistered.update(older)
             else:
                 still_used.update(older)
@@ -198,11 +202,30 @@ async def _register_first_key(databases: Sequence[Database], *, dry_run: bool) -
     return never_signed
 
 
-async def _registered_keys(db: Database) -> set[str]:
-    """Return the ids of the signing keys that are registered for a tenant."""
+async def outdated_tenants(db: Database) -> list[str]:
+    """Return the tenants of *db* that may have signatures of version 1, in order.
+
+    Those leave fractions of seconds out, from .536871 on; `sign` renews them. It needs no keys, and
+    only reads.
+    """
+    registered = await run_query(db, read_registered_keys(db.dialect, scope="all"), {})
+    return sorted({row.tenant for row in registered if _is_outdated(row)})
+
+
+def _is_outdated(row: Any) -> bool:
+    return row.namespace == SIGNING_NAMESPACE and bytes(row.value) == FIRST_SIGNATURES
+
+
+async def _registrations(db: Database) -> list[Any]:
+    """Return the registrations of the signing keys of a tenant."""
     statement = read_registered_keys(db.dialect, scope="tenant")
     registered = await run_query(db, statement, {"k_tenant": db.tenant})
-    return {row.key for row in registered if row.namespace == SIGNING_NAMESPACE}
+    return [row for row in registered if row.namespace == SIGNING_NAMESPACE]
+
+
+async def _registered_keys(db: Database) -> set[str]:
+    """Return the ids of the signing keys that are registered for a tenant."""
+    return {row.key for row in await _registrations(db)}
 
 
 async def _older_keys(db: Database) -> list[str]:
@@ -210,15 +233,17 @@ async def _older_keys(db: Database) -> list[str]:
     return sorted(key for key in await _registered_keys(db) if key != db.signing.first_id)
 
 
-async def _unregister(db: Database, older: Sequence[str], report: SigningReport) -> bool:
-    """Unregister *older* keys, once a look at everything has found no row under them.
+async def _finish(db: Database, older: Sequence[str], report: SigningReport) -> bool:
+    """Unregister *older* keys, and note that no signature of version 1 is left.
 
-    A process that has an older key first may have written during a pass over everything.
+    That is done once a look at everything has found no such row: a process that has an older key
+    first, or is of an older release, may have written during a pass over everything.
 
     Returns:
-        Whether they are unregistered.
+        Whether the older keys are unregistered.
     """
-    for _ in range(PASSES if older else 0):
+    outdated = [row.key for row in await _registrations(db) if _is_outdated(row)]
+    for _ in range(PASSES if older or outdated else 0):
         again = _Run(db, False, False, False, lambda _: None)
         await again.sign_logs(None)
         await again.sign_items()
@@ -229,6 +254,9 @@ async def _unregister(db: Database, older: Sequence[str], report: SigningReport)
             keys = [(db.tenant, key) for key in older]
             unregistering = partial(unregister_keys, db.dialect, keys, SIGNING_NAMESPACE)
             await db.run(unregistering, WRITE_ROWS)
+            for key in {*outdated} - {*older}:
+                noting = partial(note_signatures, db.dialect, db.tenant, key, ALL_RENEWED)
+                await db.run(noting, WRITE_ROWS)
             db.forget_known_keys()
             return True
     return False
@@ -298,7 +326,7 @@ class _Run:
             if sums is not None and not self._resigns and sum_up(keys, found) != sums:
                 raise rows_do_not_add_up()
         signed = yield from self._sign_rows(log_id)
-        if not signed and keys.is_by_first_key(head.signature):
+        if not signed and keys.is_up_to_date(head.signature):
             return 0
         if self._dry_run:
             return signed + 1
@@ -319,7 +347,7 @@ class _Run:
                     content, words = parts_of_log_row(table, row, log_id)
                     with self._refusing(f"position {row.seq}", row.signature):
                         keys.check_whole(row.signature, content, words)
-                    if not keys.is_by_first_key(row.signature) or self._resigns:
+                    if not keys.is_up_to_date(row.signature) or self._resigns:
                         place = {"k_log_id": log_id, "p_seq": row.seq}
                         signing.append(place | {"p_signature": keys.sign(content, words)})
                 if signing and not self._dry_run:
@@ -415,7 +443,7 @@ class _Run:
             name = f"{what} in {row.namespace}"
             self.report.refuse(self._db.tenant, name, refused.__cause__ or refused)
             return None
-        if self._keys.is_by_first_key(row.signature):
+        if self._keys.is_up_to_date(row.signature):
             return None
         return self._keys.sign(content, words)
 

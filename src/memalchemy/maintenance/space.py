@@ -34,6 +34,7 @@ from memalchemy.keys import INTERNAL_RANGE, decode_namespace
 from memalchemy.log.entries import is_entry, is_not_empty
 from memalchemy.log.scan import run_query
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, constants, live, same_log
+from memalchemy.log.text_indexes import index_is_aside
 from memalchemy.schema import Base
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, expired_item, live_item
 from memalchemy.statements import Program, program_of, statement
@@ -384,6 +385,8 @@ async def _merge_text_index(db: Database, index: str, event: Event) -> None:
     d = db.dialect
 
     def merge(verb: str) -> Program[int]:
+        if (yield index_is_aside(d, index=index), None):
+            return 0
         (before,) = yield merge_step(d, what="changes"), None
         yield merge_step(d, what=f"{verb} {index}"), None
         (after,) = yield merge_step(d, what="changes"), None

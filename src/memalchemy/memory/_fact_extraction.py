@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from memalchemy.codec.bounds import parse_json
 from memalchemy.contracts import check_callable
 from memalchemy.memory._keyword_extraction import keyword_facts
 from memalchemy.memory._user_functions import awaited
@@ -52,8 +52,8 @@ async def extract_facts(
     answer = await awaited(llm(_PROMPT.format(turn=turn)))
     array = _ARRAY.search(answer if isinstance(answer, str) else text_of(answer))
     try:
-        found = json.loads(array.group()) if array else None
-    except json.JSONDecodeError:
+        found = parse_json(array.group()) if array else None
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, list):
         _log.warning("a model was asked for facts and did not answer with a JSON array")

@@ -32,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.types import NULLTYPE
 
 from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt
 from memalchemy.keys import INTERNAL_PREFIX, encode_id
 from memalchemy.search.scope import ITEMS, is_in_scope
 from memalchemy.statements import Program, statement
@@ -169,11 +170,15 @@ def read_versions(
         rows = yield read_counters(dialect), binds
     else:
         rows = yield read_counter(dialect), counter_binds(tenant, path)
-    found = (
-        Version(bytes(row.path).decode(), row.version, row.nonce, row.born, row.removed)
-        for row in rows
-    )
+    found = (Version(_path_of(row), row.version, row.nonce, row.born, row.removed) for row in rows)
     return {one.path: one for one in found if not below or is_in_scope(one.path, path)}
+
+
+def _path_of(row: Any) -> str:
+    try:
+        return bytes(row.path).decode()
+    except UnicodeDecodeError as error:
+        raise Corrupt("a counter of changes of vectors does not name a namespace") from error
 
 
 @statement()

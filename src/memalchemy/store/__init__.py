@@ -1,6 +1,6 @@
 """The store: values under a namespace and a key, with versions, lifetimes, and search."""
 
-from memalchemy.store.compare_and_swap import DELETE, LEAVE
+from memalchemy.contracts import DELETE, LEAVE
 from memalchemy.store.jsonl import export_items, import_items
 from memalchemy.store.store import Store
 

@@ -19,6 +19,7 @@ import numpy as np
 import orjson
 
 from memalchemy._retry import retry_on_conflict
+from memalchemy.codec.bounds import parse_json
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
 from memalchemy.contracts import UNSET, ExportedItem, StoreItem, check_time
 from memalchemy.database import OFF_LOOP_BYTES, READ, WRITE, Database, off_loop
@@ -206,7 +207,7 @@ def _read_line(text: bytes, now: datetime) -> tuple[StoreItem, list[VectorRow]]:
         ValueError, TypeError, TooLarge: it is no item; the message says why.
     """
     try:
-        record = json.loads(text, parse_constant=_refuse_constant)
+        record = parse_json(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON: {error.msg}, column {error.colno}") from None
     except UnicodeDecodeError:

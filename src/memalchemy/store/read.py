@@ -38,7 +38,7 @@ from memalchemy.search.scope import (
     stored,
 )
 from memalchemy.search.signed_hits import about_item, check_items
-from memalchemy.statements import removal, statement
+from memalchemy.statements import PROVES, after_key, removal, statement
 
 ORDERS = ("newest", "key")
 
@@ -260,16 +260,24 @@ def find_dimensions(dialect: Dialect, below: bool, given: bool) -> Executable:
     return vectors.order_by(dimensions)
 
 
-@statement()
-def list_expired(dialect: Dialect) -> Executable:
-    """Select ``namespace, key`` of the tenant's items that have expired."""
-    return _limited(select(ITEMS.c.namespace, ITEMS.c.key).where(expired_item()))
+EXPIRED_ORDER = ("expires_at", "namespace", "key")
+
+
+@statement(after=(True, False))
+def list_expired(dialect: Dialect, after: bool) -> Executable:
+    """Select a page of the tenant's items that have expired, those that did so first."""
+    order = [ITEMS.c[name] for name in EXPIRED_ORDER]
+    query = select(*order).where(expired_item())
+    if after:
+        query = query.where(after_key(dialect, ITEMS, EXPIRED_ORDER))
+    return _limited(query.order_by(*order))
 
 
 @removal(LIVES)
 def delete_expired(dialect: Dialect) -> Executable:
     """Delete the items that ``p_keys`` lists and that have still expired."""
-    return delete(ITEMS).where(expired_item(), is_listed(dialect, ITEMS))
+    gone = delete(ITEMS).where(expired_item(), is_listed(dialect, ITEMS))
+    return gone.execution_options(**{PROVES: "rows"})
 
 
 def _bind(name: str, column: Any) -> Any:

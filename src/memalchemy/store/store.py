@@ -13,10 +13,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
+from memalchemy._changes import ItemChange, function_errors
 from memalchemy._locked_retry import retry_with_lock
 from memalchemy._retry import retry_on_conflict
 from memalchemy.codec.values import frozen, is_heavy, pointer_of
 from memalchemy.contracts import (
+    DELETE,
+    LEAVE,
     UNSET,
     ItemOrder,
     NewItem,
@@ -48,6 +51,7 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
+from memalchemy.database.proven_jobs import Damage, each_proven
 from memalchemy.database.sqlite_shrink import erase_deleted_bytes
 from memalchemy.dialects import MAX_LISTED
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
@@ -60,7 +64,7 @@ from memalchemy.keys import (
     decode_namespace,
     encode_namespace,
 )
-from memalchemy.log.scan import run_query
+from memalchemy.log.scan import run_query, scan
 from memalchemy.metadata import check_metadata
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.diversity import diversify, pool_size
@@ -72,12 +76,8 @@ from memalchemy.search.vectors import METRICS, Metric, check_vector
 from memalchemy.statements import Program
 from memalchemy.store import read, write
 from memalchemy.store.compare_and_swap import (
-    DELETE,
-    LEAVE,
     Change,
-    ItemChange,
     check_expected,
-    function_errors,
     version_conflict,
 )
 from memalchemy.store.embedding import (
@@ -883,25 +883,40 @@ class Store:
 
         A few hundred at a time, each time in a transaction of its own. Those that memalchemy keeps
         for itself, such as old answers of the HTTP server, are among them.
+
+        Raises:
+            Corrupt: some items are not what was signed. They were left, the others were deleted.
         """
         values = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC), "p_limit": MAX_LISTED}
         d = self.db.dialect
 
-        def program() -> Program[int | None]:
-            rows = yield read.list_expired(d), values
+        def program(keys: Sequence[Place]) -> Program[int]:
             gone = 0
-            for listed in key_lists(d, ((row.namespace, row.key) for row in rows)):
+            for listed in key_lists(d, keys):
                 gone += (yield read.delete_expired(d), values | listed).touched
-            return gone if rows else None
+            return gone
 
-        removed = 0
+        async def remove(keys: Sequence[Place]) -> int:
+            one = partial(program, keys)
+            return await self.db.run(one, WRITE_ROWS, connection=connection, event=event)
+
+        removed, damage = 0, Damage()
         with operation("store.sweep", tenant=self.db.tenant) as event:
-            more = True
-            while more:
-                gone = await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
-                more = gone is not None
-                removed += gone or 0
+            pages = scan(
+                self.db,
+                lambda after: read.list_expired(d, after=after),
+                values,
+                read.EXPIRED_ORDER,
+                connection,
+                size=MAX_LISTED,
+                event=event,
+            )
+            async for page in pages:
+                keys = [(row.namespace, row.key) for row in page]
+                async for gone in each_proven(keys, remove, damage):
+                    removed += gone
             event.details["removed"] = removed
+        damage.raise_if_any(f"{removed:,} expired items were deleted")
         return removed
 
     # --- Listing ----------------------------------------------------------------------------------

@@ -586,6 +586,36 @@ class Checkpointer(Generic[State]):
     def capabilities(self) -> CheckpointerCapabilities:
         """Features of this checkpointer: all, but no `search` where no word may be readable."""
 
+    def change(
+        self,
+        thread_id: str,
+        function: Callable[[State | None], Any],
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> str | None:
+        """Save what a function makes of the newest state, and lose no save of others.
+
+        *function* takes the newest state as `load` returns it, or ``None`` if there is none. It
+        returns the new state, which may be the one that it was given, or ``LEAVE`` to save nothing;
+        it may be a coroutine function. If others save the thread meanwhile it is called again, with
+        what they saved, so it should do nothing else. The thread is locked then, and nobody else is
+        faster again; it is not locked for a coroutine function, which may take long. An exception
+        that the function raises passes through, and nothing is saved.
+
+        Returns the id of the checkpoint that is the newest then; ``None`` without one.
+
+        Args:
+            metadata, ttl: as for `save`.
+
+        Raises:
+            InvalidArgument: the function returned ``None``; nothing was saved.
+            NotSerialisable, TooLarge: the new state cannot be stored; nothing was saved.
+            Conflict: others were faster 20 times, with a thread that could not be locked; or the
+                transaction of *connection* does not see what they have saved. Nothing was saved.
+        """
+
     def close(self) -> None:
         """Do nothing: the connections are the database's. The contract has this method."""
 
@@ -2383,6 +2413,36 @@ class RetainedCheckpointer(Generic[State]):
     @property
     def capabilities(self) -> CheckpointerCapabilities:
         """Features of this checkpointer: all, but no `search` where no word may be readable."""
+
+    def change(
+        self,
+        thread_id: str,
+        function: Callable[[State | None], Any],
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> str | None:
+        """Save what a function makes of the newest state, and lose no save of others.
+
+        *function* takes the newest state as `load` returns it, or ``None`` if there is none. It
+        returns the new state, which may be the one that it was given, or ``LEAVE`` to save nothing;
+        it may be a coroutine function. If others save the thread meanwhile it is called again, with
+        what they saved, so it should do nothing else. The thread is locked then, and nobody else is
+        faster again; it is not locked for a coroutine function, which may take long. An exception
+        that the function raises passes through, and nothing is saved.
+
+        Returns the id of the checkpoint that is the newest then; ``None`` without one.
+
+        Args:
+            metadata, ttl: as for `save`.
+
+        Raises:
+            InvalidArgument: the function returned ``None``; nothing was saved.
+            NotSerialisable, TooLarge: the new state cannot be stored; nothing was saved.
+            Conflict: others were faster 20 times, with a thread that could not be locked; or the
+                transaction of *connection* does not see what they have saved. Nothing was saved.
+        """
 
     def close(self) -> None:
         """Do nothing: the connections are the database's. The contract has this method."""

@@ -1,6 +1,6 @@
 """An event loop in a thread of its own, and the threads that wait for what runs on it.
 
-Knows no database and nothing of what it runs: coroutines come in, their results go out.
+Knows nothing of what it runs: coroutines come in, their results go out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any, TypeVar
+
+from memalchemy.database import sqlite_forks
 
 T = TypeVar("T")
 
@@ -298,6 +300,7 @@ _paused: list[Callable[[], object]] = []
 
 
 def _before_fork() -> None:
+    sqlite_forks.settle()
     _paused.extend([runner.pause() for runner in list(_running)])
 
 

@@ -747,7 +747,8 @@ class ThreadLog:
         with operation(name, **self._about(thread_id)) as event:
             event.payload_bytes = sum(len(row["p_payload"]) for row in rows)
             event.details["entries"] = len(rows)
-            if connection is None and after is None and not any(checked) and rows:
+            has_keys = any(key is not None for key in checked)
+            if connection is None and after is None and not has_keys and rows:
                 positions = await self._append_to_known_head(
                     self._log(thread_id), values, rows, expected, event
                 )
@@ -757,7 +758,7 @@ class ThreadLog:
             keyed = None not in checked and after is None and expected is UNSET and not new_keys
             again = keyed and connection is None
             # With a key that is there the statement fails, and with it a transaction of the host.
-            may_fail = connection is None or not any(checked)
+            may_fail = connection is None or not has_keys
             at_once = d.single_statement_save or d.distributed
             if at_once and not self.db.binds_places and after is None and rows and may_fail:
                 try:

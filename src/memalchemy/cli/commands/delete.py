@@ -52,4 +52,4 @@ async def delete(
     if ctx.as_data:
         ctx.terminal.print_data({"deleted": True, "thread_id": thread, "checkpoint_id": checkpoint})
     else:
-        ctx.terminal.print(f"deleted {f'{checkpoint} of ' if checkpoint else ''}{thread}")
+        ctx.terminal.print(f"deleted {'' if checkpoint is None else f'{checkpoint} of '}{thread}")

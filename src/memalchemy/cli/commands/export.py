@@ -65,7 +65,7 @@ async def export(
         if thread is not None:
             thread = selection["thread_id"] = await find_thread(db, thread)
         if directory:
-            if thread and not await checkpointer.list_logs(
+            if thread is not None and not await checkpointer.list_logs(
                 thread, limit=1, below=namespace is None
             ):
                 raise thread_not_found(thread, namespace)
@@ -75,7 +75,7 @@ async def export(
                 )
         else:
             records = await write_json_lines(checkpointer.export(**selection), output)
-    if thread and not records:
+    if thread is not None and not records:
         raise thread_not_found(thread, namespace)
     file = output or directory
     counted = count(records, "checkpoint or entry", "checkpoints and entries")

@@ -54,6 +54,13 @@ async def rotate_keys(
         bool,
         typer.Option("--drop-vectors", help="Remove vectors that --readable does not allow."),
     ] = False,
+    drop_words: Annotated[
+        bool,
+        typer.Option(
+            "--drop-words",
+            help="Remove searchable words and fields that --readable does not allow.",
+        ),
+    ] = False,
     encrypt_plaintext: Annotated[
         bool,
         typer.Option(
@@ -66,8 +73,9 @@ async def rotate_keys(
     """Encrypt everything with the first of the given keys.
 
     Encrypts what is under another key, and tenants that are not encrypted at all. Unencrypted rows
-    of an encrypted tenant may be forged: they are listed and left as they are. Searchable words and
-    fields that --readable does not allow are removed.
+    of an encrypted tenant may be forged: they are listed and left as they are. If there are
+    searchable words, fields or vectors that --readable does not allow, nothing is done unless
+    --drop-words or --drop-vectors is given.
 
     Agents may go on working if they have the new key too. If the rotation is interrupted, run it
     again. Ends with exit code 1 if something is left.
@@ -86,6 +94,7 @@ async def rotate_keys(
                 db,
                 all_tenants=all_tenants,
                 drop_vectors=drop_vectors,
+                drop_words=drop_words,
                 encrypt_plaintext=encrypt_plaintext,
                 dry_run=dry_run,
                 progress=lambda state: progress.update(state.done, state.total),
@@ -127,7 +136,9 @@ def _print_report(ctx: Context, report: RotationReport, *, dry_run: bool) -> Non
         due = report.left - len(report.refused)
         ctx.terminal.print(f"{due:,} would be encrypted with the first key")
         if report.words:
-            ctx.terminal.print(f"readable words and fields of {report.words:,} would be removed")
+            ctx.terminal.print(
+                f"words and fields of {report.words:,} are readable; --drop-words removes them"
+            )
         if report.vectors:
             ctx.terminal.print(
                 f"{report.vectors:,} vectors are readable; --drop-vectors removes them"

@@ -49,24 +49,29 @@ async def prune(
     interrupted, run it again.
     """
     from memalchemy import Checkpointer
+    from memalchemy.database.proven_jobs import Damage
 
     require_exactly_one("THREAD or --all", thread, everything)
     if keep_last is None and keep_every is None and older_than is None:
         raise UsageError("give at least one rule: --keep-last, --keep-every or --older-than")
     ctx.refuse_two_tenants(all_tenants=all_tenants)
-    if thread and all_tenants:
+    if thread is not None and all_tenants:
         raise UsageError("give THREAD or --all-tenants, not both: a thread belongs to one tenant")
     age = None if older_than is None else parse_duration(older_than)
-    pruned = busy = 0
+    pruned, busy, damage = 0, 0, Damage()
     async with ctx.database(read_only=dry_run) as db:
         for each in await ctx.databases(db, "a prune", all_tenants=all_tenants):
-            if thread:
+            if thread is not None:
                 checkpointer = await find_checkpointer(ctx, each, thread, namespace)
             else:
                 parts = () if namespace is None else parse_namespace(namespace)
                 checkpointer = Checkpointer(each, namespace=parts)
-            with usage_errors(), deletion_progress(ctx, "pruning") as progress:
-                pruned += await checkpointer.prune(
+            with (
+                damage.noted(),
+                usage_errors(),
+                deletion_progress(ctx, "pruning") as progress,
+            ):
+                await checkpointer.prune(
                     thread,
                     keep_last=keep_last,
                     keep_every=keep_every,
@@ -75,7 +80,9 @@ async def prune(
                     dry_run=dry_run,
                     progress=progress,
                 )
+            pruned += progress.removed
             busy += progress.busy
+    damage.raise_if_any(f"{pruned:,} checkpoints were deleted")
     if ctx.as_data:
         ctx.terminal.print_data({"pruned": pruned, "dry_run": dry_run, "busy": busy})
     else:

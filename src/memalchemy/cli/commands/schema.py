@@ -32,6 +32,10 @@ StartOption = Annotated[
 ]
 
 
+NAMED = 3
+"""The number of tenants that a warning names."""
+
+
 @command("upgrade", example="memalchemy --db postgresql://me@host/db upgrade --sql")
 async def upgrade(
     ctx: Context,
@@ -124,12 +128,13 @@ async def check(ctx: Context) -> int:
     the policy of `tenants enforce`. On PostgreSQL also says if vectors are stored as bytes, because
     pgvector is missing, and warns if the tenants are walled and the role passes the wall. On Citus
     also says how the tables are distributed, and ends with exit code 1 if that is in part, or in
-    another way than this release's. Only reads.
+    another way than this release's. Warns if tenants have signatures that `sign` has to renew. Only
+    reads.
     """
     async with ctx.database(migrate="off", read_only=True) as db:
         await db.check()
         revision, pgvector = await db.current(), await _has_pgvector(db)
-        warnings = warnings_about(await db.tenant_wall())
+        warnings = warnings_about(await db.tenant_wall()) + await _warnings_about_signatures(db)
         spread = await db.distribution()
     if spread is not None:
         warnings += _warnings_about_distribution(spread)
@@ -295,6 +300,21 @@ def _print_distribution(ctx: Context, state: Distribution) -> None:
         placed.setdefault(how, []).append(table.name)
     for how, names in placed.items():
         ctx.terminal.print(f"  {', '.join(names)}: {how}")
+
+
+async def _warnings_about_signatures(db: Database) -> list[str]:
+    """Return what is to be done about signatures of the first version."""
+    from memalchemy.signing import outdated_tenants
+
+    found = await outdated_tenants(db)
+    if not found:
+        return []
+    named = ", ".join(map(repr, found[:NAMED])) + (", …" if len(found) > NAMED else "")
+    return [
+        f"{count(len(found), 'tenant')} ({named}) may have signatures of version 1, which do not "
+        "prove fractions of seconds from .536871 on: `sign --all-tenants` with the signing keys "
+        "renews them"
+    ]
 
 
 def _warnings_about_distribution(state: Distribution) -> list[str]:

@@ -427,12 +427,15 @@ async def sweep(ctx: Context, all_tenants: AllTenantsOption = False) -> None:
     Expired items are invisible already; this frees their space.
     """
     from memalchemy import Store
+    from memalchemy.database.proven_jobs import Damage
 
     ctx.refuse_two_tenants(all_tenants=all_tenants)
-    removed = 0
+    removed, damage = 0, Damage()
     async with ctx.database() as db:
         for each in await ctx.databases(db, "a sweep", all_tenants=all_tenants):
-            removed += await Store(each).sweep()
+            with damage.noted():
+                removed += await Store(each).sweep()
+    damage.raise_if_any("the expired items of the other tenants were removed")
     if ctx.as_data:
         ctx.terminal.print_data({"removed": removed})
     else:

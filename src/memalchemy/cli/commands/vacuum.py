@@ -39,24 +39,31 @@ async def vacuum(
     the commands for the rest.
     """
     from memalchemy import Checkpointer, space
+    from memalchemy.database.proven_jobs import Damage
 
     ctx.refuse_two_tenants(all_tenants=all_tenants)
     if not dry_run:
         ctx.refuse_pgbouncer("VACUUM")
     reclaimed: Reclaimed | None = None
-    removed = busy = 0
+    removed, busy, damage = 0, 0, Damage()
     async with ctx.database(read_only=dry_run) as db:
         for each in await ctx.databases(db, "a vacuum", all_tenants=all_tenants):
-            with usage_errors(), deletion_progress(ctx, "removing") as progress:
-                removed += await Checkpointer(each).vacuum(
+            with (
+                damage.noted(),
+                usage_errors(),
+                deletion_progress(ctx, "removing") as progress,
+            ):
+                await Checkpointer(each).vacuum(
                     older_than_days, all_namespaces=True, dry_run=dry_run, progress=progress
                 )
+            removed += progress.removed
             busy += progress.busy
         if not dry_run:
             with ctx.terminal.progress("giving space back") as display:
                 reclaimed = await space.reclaim(
                     db, full=full, progress=lambda state: display.update(state.done, state.total)
                 )
+    damage.raise_if_any(f"{removed:,} checkpoints and entries were removed, and space given back")
     if ctx.as_data:
         ctx.terminal.print_data(
             {

@@ -25,6 +25,7 @@ from memalchemy.database.driver_errors import RolledBack, translating
 from memalchemy.database.executors.base import Attempt
 from memalchemy.database.executors.sqlalchemy import LoopEngine, SQLAlchemyExecutor
 from memalchemy.database.intent import Kind
+from memalchemy.dialects import Failure, dialect_of
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 from memalchemy.keys import encode_id
 from memalchemy.statements import Answer
@@ -91,6 +92,8 @@ class AsyncpgExecutor(SQLAlchemyExecutor):
                 result = await job(direct)
                 direct.check_no_transaction()
         except Exception:
+            if direct.connection.invalidated:
+                await engine.give_up_kept()
             await greenlet_spawn(direct.connection.close)
             raise
         except BaseException as error:
@@ -125,6 +128,7 @@ class AsyncpgConnection(DirectConnection):
         super().__init__(connection, compiled)
         self._kept_until = time.monotonic() + KEPT_SECONDS
         self._is_autocommit = False
+        self._ours = dialect_of(connection)
         self._statement_timeout = statement_timeout
         self._prepared: set[str] = connection.info.setdefault(_PREPARED, set())
         self.tenant: str | None = None
@@ -137,6 +141,11 @@ class AsyncpgConnection(DirectConnection):
         """False if the connection has to go back to the pool before the next program."""
         is_old = time.monotonic() > self._kept_until
         return not (is_old or self._is_autocommit or self.raw.is_closed())
+
+    @property
+    def may_be_used(self) -> bool:
+        """False if it has to go back to the pool, or was ended by the server meanwhile."""
+        return self.may_be_kept and not self._ours.has_said_farewell(self.raw)
 
     def give_back(self) -> None:
         """Return the connection, on which nothing has been begun, to the pool."""
@@ -278,8 +287,13 @@ class AsyncpgConnection(DirectConnection):
                 refused = RolledBack("the connection was in use by somebody else")
                 self.drop(refused)
                 raise refused from error
-            if lost:
+            failure, _ = self._ours.classify(error)
+            if lost or failure is Failure.READ_ONLY:
+                # The others lead to the same node, which takes no writes.
                 await self._invalidate_pool()
+            elif failure is Failure.NOT_PREPARED:
+                self.raw.terminate()
+                self.connection.invalidate(error)
             raise DBAPIError.instance(
                 sql,
                 None,
@@ -298,7 +312,7 @@ class AsyncpgConnection(DirectConnection):
         """
         self.raw.terminate()
         with suppress(DBAPIError):
-            await self.run_sync(lambda connection: connection.exec_driver_sql("SELECT 1"))
+            await greenlet_spawn(self.connection.exec_driver_sql, "SELECT 1")
 
 
 class WalledStatements:

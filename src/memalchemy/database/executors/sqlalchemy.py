@@ -28,18 +28,20 @@ from memalchemy.database.connection_lock import SoleConnection, guard
 from memalchemy.database.driver_errors import RolledBack, Translate, translating
 from memalchemy.database.engine_options import engine_options
 from memalchemy.database.executors.base import Attempt, Executor
+from memalchemy.database.first_statement import SESSION_TENANT, TransactionConnection
 from memalchemy.database.intent import Kind
 from memalchemy.database.program_runner import synchronous
 from memalchemy.database.tenant_wall import set_tenant_of
+from memalchemy.database.thread_future import wait_uncancelled
 from memalchemy.dialects import Dialect, Target
 from memalchemy.errors import CapabilityMissing
 
 T = TypeVar("T")
 
-SESSION_TENANT = "memalchemy_tenant"
-"""The key of `Connection.info` for the tenant that was set for the session."""
-
 _AUTOCOMMIT = {"isolation_level": "AUTOCOMMIT"}
+
+_MODES = {"isolation_level", "postgresql_readonly", "postgresql_deferrable"}
+"""The execution options that change the driver's connection."""
 
 # Engines inherited through a fork share sockets with the parent: never used, never closed here.
 _inherited: list[object] = []
@@ -50,10 +52,6 @@ class LoopEngine:
     """The engine of one event loop: one pool, used with and without transactions."""
 
     plain: AsyncEngine
-    autocommit: AsyncEngine | None
-    """``None`` with psycopg: it awaits to set autocommit, and a task cancelled there would lose the
-    connection, so autocommit is set on a connection that is checked out already.
-    """
     sole: SoleConnection | None
     """For an engine of the host's with one connection for all, such as SQLite's in memory."""
     kept: list[Any] = field(default_factory=list)
@@ -91,7 +89,7 @@ class LoopEngine:
 
     def take_kept(self) -> Any:
         """Return the connection that was kept last; ``None`` if there is none to use."""
-        return self.kept.pop() if self.kept and self.kept[-1].may_be_kept else None
+        return self.kept.pop() if self.kept and self.kept[-1].may_be_used else None
 
     def keep(self, connection: Any) -> bool:
         """Keep *connection* for the next program, unless the pool needs it."""
@@ -161,6 +159,14 @@ class SQLAlchemyExecutor(Executor):
         self._timeout = statement_timeout if psycopg and pgbouncer else None
         self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopEngine]
         self._engines = weakref.WeakKeyDictionary()
+        given = dict(self._options.pop("execution_options", {}))
+        self._mode: dict[str, Any] = {name: given.pop(name) for name in _MODES & given.keys()}
+        """The user's own options that `_set_mode` sets: an engine would set them while it connects,
+        and a connection whose task is cancelled meanwhile would be lost."""
+        if given:
+            self._options["execution_options"] = given
+        if self._mode.get("isolation_level") == "AUTOCOMMIT":
+            del self._mode["isolation_level"]  # what is no transaction has it already
         self._pid = os.getpid()
 
     @property
@@ -196,10 +202,14 @@ class SQLAlchemyExecutor(Executor):
 
         Errors inside the block are raised unchanged.
         """
-        async with self._connect(autocommit=False) as connection:
+        async with self._connect(autocommit=False, kind=TransactionConnection) as connection:
+            sync = connection.sync_connection
+            assert isinstance(sync, TransactionConnection)
+            sync.mode = self._mode_of(connection, autocommit=False)
             if isolation is not None:
+                sync.mode |= {"isolation_level": isolation}
                 with translating(self._translate):
-                    await connection.execution_options(isolation_level=isolation)
+                    await _set_mode(connection, isolation_level=isolation)
             yield connection
 
     def snapshot(self) -> AbstractAsyncContextManager[AsyncConnection]:
@@ -235,10 +245,8 @@ class SQLAlchemyExecutor(Executor):
                 assert self._target is not None
                 engine = create_async_engine(self._target.url, **self._options)
             guard(engine.sync_engine, self._dialect)
-            awaits = engine.dialect.driver == "psycopg"
             made = self._engines[loop] = LoopEngine(
                 engine,
-                None if awaits else engine.execution_options(**_AUTOCOMMIT),
                 SoleConnection() if isinstance(engine.pool, StaticPool) else None,
                 keeps=engine.pool.size() if isinstance(engine.pool, QueuePool) else 0,
             )
@@ -278,6 +286,7 @@ class SQLAlchemyExecutor(Executor):
         sync = connection.sync_connection
         if tenant is None or sync is None or sync.info.get(SESSION_TENANT) == tenant:
             return
+        sync.info.pop(SESSION_TENANT, None)  # it is not known while the statement is on its way
         with translating(self._translate):
             await connection.run_sync(set_tenant_of, self._dialect, tenant, "session")
         if self._host_engine is None:
@@ -329,13 +338,14 @@ class SQLAlchemyExecutor(Executor):
             raise
 
     @asynccontextmanager
-    async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
-        """Lend a connection of this loop's engine.
+    async def _connect(
+        self, *, autocommit: bool, kind: type[Connection] = Connection
+    ) -> AsyncIterator[AsyncConnection]:
+        """Lend a connection of this loop's engine, above which there is one of *kind*.
 
         An engine in memory has a sole connection, which its users take in turns.
         """
         loop_engine = self.engine()
-        engine = (autocommit and loop_engine.autocommit) or loop_engine.plain
         loop_engine.busy += 1
         async with AsyncExitStack() as stack:
             stack.push_async_callback(loop_engine.give_back)
@@ -343,12 +353,51 @@ class SQLAlchemyExecutor(Executor):
                 await stack.enter_async_context(loop_engine.sole.turn())
             with translating(self._translate_connecting):
                 async with loop_engine.asks_pool():
-                    connection = await stack.enter_async_context(engine.connect())
+                    engine = loop_engine.plain
+                    sync = await greenlet_spawn(kind, engine.sync_engine)
+                    connection = AsyncConnection(engine, sync)
+                    stack.push_async_exit(connection)
             if loop_engine.sole is not None:
                 loop_engine.sole.check_free(connection, self._dialect)
             if not autocommit and connection.sync_connection is not None:
                 # The transaction is the caller's, who may set another for the session.
                 connection.sync_connection.info.pop(SESSION_TENANT, None)
-            if autocommit and loop_engine.autocommit is None:
-                await connection.execution_options(**_AUTOCOMMIT)
+            mode = self._mode_of(connection, autocommit=autocommit)
+            if mode:
+                with translating(self._translate):
+                    await _set_mode(connection, **mode)
             yield connection
+
+    def _mode_of(self, connection: AsyncConnection, *, autocommit: bool) -> dict[str, Any]:
+        """Return the options to set on a connection, so that it commits as it is asked to."""
+        if autocommit:
+            return self._mode | _AUTOCOMMIT
+        sync = connection.sync_connection
+        assert sync is not None
+        # Of an engine of the host's: in autocommit a transaction would be none.
+        if getattr(sync.connection.dbapi_connection, "autocommit", None) is True:
+            return {"isolation_level": sync.default_isolation_level} | self._mode
+        return dict(self._mode)
+
+
+async def _set_mode(connection: AsyncConnection, **mode: Any) -> None:
+    """Set *mode*, options that the driver's connection has until it is back in its pool.
+
+    psycopg and aiosqlite await there, when the mode has changed and SQLAlchemy does not know yet
+    that it has to change it back. So a task that is cancelled meanwhile waits for the end, and a
+    connection of which it is not known what mode it has is closed before it is lent again.
+    """
+    setting = asyncio.ensure_future(connection.execution_options(**mode))
+    try:
+        await asyncio.shield(setting)
+    except BaseException:
+        await wait_uncancelled(setting)
+        raise
+    finally:
+        sync = connection.sync_connection
+        if sync is not None and not sync.closed and not sync.invalidated and _has_failed(setting):
+            sync.connection.invalidate(soft=True)
+
+
+def _has_failed(task: asyncio.Future[Any]) -> bool:
+    return task.cancelled() or task.exception() is not None

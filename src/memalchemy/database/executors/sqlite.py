@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from memalchemy import migrate
+from memalchemy.database import sqlite_forks
 from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.executors.sqlite_readers import ATTEMPTS, Readers
 from memalchemy.database.executors.sqlite_writer import Writer, WriterLease
 from memalchemy.database.intent import Kind
+from memalchemy.database.payload_logs import ENGINE_NAME
 from memalchemy.database.program_runner import synchronous
 from memalchemy.database.sqlite_backup import Progress, back_up
 from memalchemy.database.sqlite_connections import (
@@ -80,10 +82,14 @@ class SQLiteExecutor(Executor):
         self._statement_timeout = statement_timeout
         self._memory: MemoryConnection | None = None
         self._readers: Readers | None = None
+        self._opened: sqlite_forks.FileId | None = None
+        """The file that was opened first, by which the others are held to be the same."""
         self._transaction_engine: AsyncEngine | None = None
         self._lock = threading.Lock()
         self._closing = threading.RLock()
-        self.writer: Writer = Writer(self._connect_writer, is_the_database=path is None)
+        self.writer: Writer = Writer(
+            self._connect_writer, self._check_same_file, is_the_database=path is None
+        )
 
     async def run(
         self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool
@@ -99,7 +105,7 @@ class SQLiteExecutor(Executor):
         if kind in ("read", "read_transaction") and self._path is not None:
             with self._lock:
                 if self._readers is None:
-                    self._readers = Readers(self._connect_reader)
+                    self._readers = Readers(self._connect_reader, self._check_same_file)
                 result = self._readers.submit(job)
             return await result
         self._refuse_while_held()
@@ -192,6 +198,7 @@ class SQLiteExecutor(Executor):
         self._refuse_while_held()
         memory = self._memory
         self.writer.close()
+        self._opened = None  # the file may be replaced before it is used again
         with self._lock:
             readers, self._readers = self._readers, None
             if self._memory is memory:  # another may have been opened meanwhile
@@ -241,19 +248,43 @@ class SQLiteExecutor(Executor):
         return self._memory
 
     def _open_file(self, *, read_only: bool = False) -> SQLiteConnection:
-        if self._read_only:
-            return self._open_read_only()
+        self._check_same_file()
+        opened = self._open_read_only() if self._read_only else self._open_shared(read_only)
+        if self._opened is None:
+            self._opened = opened.file
+        return opened
+
+    def _check_same_file(self) -> None:
+        """Refuse to go on when the file was removed or replaced: nobody would find what is stored.
+
+        The connections still have the file that was there before, without its name.
+        """
+        if self._opened is None or self._path is None or self._read_only:
+            return  # a reader of a file that others replace reads the new one
+        try:
+            found = os.stat(self._path)
+            if (found.st_dev, found.st_ino) == self._opened:
+                return
+            what = "replaced by another file"
+        except FileNotFoundError:
+            what = "removed or renamed"
+        raise DatabaseUnreachable(
+            f"{self._path} was {what} while it was open. Nothing was done: what this process would "
+            "store now is in no file that anybody finds. Close the Database; if the file is to be "
+            "another one, a new Database opens that."
+        )
+
+    def _open_shared(self, read_only: bool) -> SQLiteConnection:
         # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
         deadline = time.monotonic() + self._open_timeout
+        assert self._path is not None
         place = self._uri_or_path()
+        if self.may_create:
+            # For its owner alone; SQLite gives -wal and -shm the rights of the file.
+            with suppress(OSError):  # it is there, or SQLite says what is wrong
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         while True:
-            connection = sqlite3.connect(
-                place,
-                uri=not self.may_create,
-                factory=SQLiteConnection,
-                isolation_level=None,
-                check_same_thread=False,
-            )
+            connection = sqlite_forks.connect(self._path, place, uri=not self.may_create)
             connection.closing = self._closing
             try:
                 prepare(
@@ -329,20 +360,25 @@ class SQLiteExecutor(Executor):
         """Return an engine that opens a connection each time and keeps none."""
         own = weakref.ref(self)  # a cycle of references would delay the end of the database
 
-        def open_() -> Any:
+        def open_(loop_thread: int) -> Any:
             executor = own()
             assert executor is not None
             if executor._memory is not None:
                 return TransactionConnection(executor._memory, is_borrowed=True)
-            return TransactionConnection(
-                executor._open_file(read_only=read_only), is_borrowed=False
-            )
+            opened = executor._open_file(read_only=read_only)
+            opened.loop_thread = loop_thread
+            return TransactionConnection(opened, is_borrowed=False)
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
-            return await AioSQLiteConnection(open_, iter_chunk_size=64).opened()
+            opening = partial(open_, threading.get_ident())
+            return await AioSQLiteConnection(opening, iter_chunk_size=64).opened()
 
         engine = create_async_engine(
-            "sqlite+aiosqlite://", poolclass=NullPool, async_creator=create, hide_parameters=True
+            "sqlite+aiosqlite://",
+            poolclass=NullPool,
+            async_creator=create,
+            hide_parameters=True,
+            logging_name=ENGINE_NAME,
         )
         event.listen(engine.sync_engine, "begin", _begin if read_only else _begin_immediate)
         return engine

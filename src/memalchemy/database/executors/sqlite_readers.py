@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from memalchemy.database import sqlite_forks
 from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.sqlite_read_only import unsettled
 from memalchemy.database.thread_future import Outcome, ThreadFuture, resolve
@@ -32,11 +33,12 @@ ATTEMPTS = 20
 class Readers:
     """Runs jobs in the order of their arrival, up to `READERS` at once.
 
-    *connect* is called in each reader's thread on its first job.
+    *connect* is called in each reader's thread on its first job, *check* before each job.
     """
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
+    def __init__(self, connect: Callable[[], Connection], check: Callable[[], object]) -> None:
         self._connect = connect
+        self.check = check
         self._lock = threading.Lock()
         self._waiting: deque[QueuedJob] = deque()
         self._readers: list[_Reader] = []
@@ -89,6 +91,9 @@ class _Reader:
         self.inbox: queue.SimpleQueue[QueuedJob | None] = queue.SimpleQueue()
         self._readers = readers
         self._direct: SQLiteDirectConnection | None = None
+        self.in_use: Any = threading.RLock()
+        self._is_running = False
+        sqlite_forks.keep(self)
         self.thread: threading.Thread = threading.Thread(
             target=self._run, name="memalchemy-reader", daemon=True
         )
@@ -110,7 +115,20 @@ class _Reader:
             item = item or self.inbox.get()
         self._disconnect()
 
+    def close_idle(self) -> None:
+        """Close the connection, for a fork; the next job opens another."""
+        if not self._is_running:
+            self._disconnect()
+
     def _outcome(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
+        with self.in_use:
+            self._is_running = True
+            try:
+                return self._settled_outcome(job, reply)
+            finally:
+                self._is_running = False
+
+    def _settled_outcome(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
         for _ in range(ATTEMPTS):
             outcome = self._try(job, reply)
             if self._direct is None or self._direct.raw.is_current():
@@ -120,6 +138,7 @@ class _Reader:
 
     def _try(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
         try:
+            self._readers.check()
             if self._direct is None:
                 self._direct = self._readers.connect()
             return reply, job(self._direct), None

@@ -9,12 +9,10 @@ one by one, so a failing save does not affect the others.
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from memalchemy.database import sqlite_forks
 from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.thread_future import ThreadFuture, resolve
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
@@ -63,21 +62,29 @@ class _Abandon:
 class Writer:
     """Runs jobs in the order of their arrival, several in one transaction.
 
-    *connect* is called in the writer's thread on first use. The connection is in autocommit mode;
-    the writer sends BEGIN IMMEDIATE and COMMIT on it. With *is_the_database*, as in memory, the
-    connection is never closed before the end.
+    *connect* is called in the writer's thread on first use, *check* before each transaction.
+    The connection is in autocommit mode; the writer sends BEGIN IMMEDIATE and COMMIT on it. With
+    *is_the_database*, as in memory, the connection is never closed before the end.
     """
 
-    def __init__(self, connect: Callable[[], Connection], *, is_the_database: bool = False) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        check: Callable[[], object],
+        *,
+        is_the_database: bool = False,
+    ) -> None:
         self._connect = connect
+        self._check = check
         self._is_the_database = is_the_database
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ending: threading.Thread | None = None
         self._direct: SQLiteDirectConnection | None = None
-        self.batch_lock: Any = threading.RLock()
-        _writers.add(self)
+        self.in_use: Any = threading.RLock()
+        if not is_the_database:
+            sqlite_forks.keep(self)
 
     async def run(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
         """Return the result of *job* after its commit.
@@ -118,6 +125,11 @@ class Writer:
         if self._thread is not None:
             self._queue.put(_Abandon(then))
 
+    def close_idle(self) -> None:
+        """Close the connection, for a fork; the next batch opens another."""
+        if self._direct is not None and not self._direct.raw.in_transaction:
+            self._disconnect()
+
     def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(
@@ -130,7 +142,7 @@ class Writer:
             ending.join()  # until then the connection, and earlier jobs, are that thread's
         while True:
             batch, follower = self._collect()
-            with self.batch_lock:
+            with self.in_use:
                 self._run_batch(batch)
             del batch  # its jobs may be the last to refer to the database, which ends this thread
             if follower is _CLOSE or isinstance(follower, _Abandon):
@@ -197,6 +209,7 @@ class Writer:
                 resolve([(reply, result, None)])
 
     def _begin(self) -> SQLiteDirectConnection:
+        self._check()
         if self._direct is None:
             self._direct = SQLiteDirectConnection(self._connect())
             self._direct.register()
@@ -239,22 +252,3 @@ class Writer:
             connection, self._direct = self._direct.connection, None
             connection.close()
             connection.engine.dispose()
-
-
-# A child inherits SQLite's record of this process's locks: forked in the middle of a batch, it
-# would find the file locked for ever. So a fork waits for running batches.
-FORK_PATIENCE = 5.0
-_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
-_held: list[Writer] = []
-
-
-def _before_fork() -> None:
-    _held.extend(w for w in list(_writers) if w.batch_lock.acquire(timeout=FORK_PATIENCE))
-
-
-def _after_fork() -> None:
-    while _held:
-        _held.pop().batch_lock.release()
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -6,6 +6,8 @@ Without pgvector vectors are stored as bytes. Tables may be spread over the node
 from __future__ import annotations
 
 import json
+import os
+import socket
 import uuid
 from collections.abc import Mapping
 from copy import copy
@@ -187,6 +189,22 @@ class PostgreSQL(Dialect):
             return not raw.is_closed() and bool(raw.is_in_transaction())
         return raw.info.transaction_status.name in ("ACTIVE", "INTRANS", "INERROR")
 
+    def is_lost(self, raw: Any, error: BaseException) -> bool:
+        closed = raw.is_closed() if hasattr(raw, "is_closed") else raw.closed
+        failure, code = classify(error)
+        # Without a code the error may be that of a wrong argument.
+        farewell = code is not None or type(error).__name__ == "InternalClientError"
+        return closed or (failure is Failure.DISCONNECTED and farewell)
+
+    def has_said_farewell(self, raw: Any) -> bool:
+        if hasattr(raw, "is_closed"):  # asyncpg, which has no public way to its socket
+            transport = raw._transport
+            end = None if transport is None else transport.get_extra_info("socket")
+            if raw.is_closed() or end is None:
+                return bool(raw.is_closed())
+            return _has_ended(end.fileno())
+        return raw.closed or _has_ended(raw.fileno())
+
     def interrupt(self, raw: Any) -> None:
         if hasattr(raw, "terminate"):  # asyncpg: the connection is lost for its user
             raw.terminate()
@@ -207,6 +225,24 @@ class PostgreSQL(Dialect):
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         return classify(error)
+
+
+def _has_ended(descriptor: int) -> bool:
+    """Return whether the socket of an idle connection is at its end, or at an error before it.
+
+    The first byte of such a message is E. What is encrypted cannot be told from a session's ticket.
+    """
+    if not hasattr(socket, "MSG_DONTWAIT"):  # Windows
+        return False
+    end = socket.socket(fileno=os.dup(descriptor))
+    try:
+        return end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) in (b"", b"E")
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        end.close()
 
 
 def _read_json(text: str) -> Any:

@@ -15,6 +15,7 @@ _BY_CLASS = {
 _BY_STATE = {
     "23505": Failure.UNIQUE,
     "25006": Failure.READ_ONLY,
+    "26000": Failure.NOT_PREPARED,
     "3D000": Failure.UNREACHABLE,
     "3F000": Failure.MISSING_TABLE,
     "40001": Failure.ROLLED_BACK,

@@ -20,6 +20,7 @@ class PostgreSQLMaintenance(Maintenance):
     """Advisory locks, the catalogue's sizes, VACUUM, pg_dump and roles."""
 
     server_version: ClassVar[str] = "SHOW server_version"
+    takes_writes: ClassVar[str | None] = "current_setting('transaction_read_only') = 'off'"
     byte_literal: ClassVar[str] = "'\\x2d'"
 
     def lock_migrations(self, connection: Connection, schema: str | None) -> None:

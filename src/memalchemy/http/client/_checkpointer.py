@@ -10,8 +10,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Generic, overload
 
+from memalchemy._changes import ChangeFunction, check_changed_state, function_errors
+from memalchemy._retry import retry_on_conflict
 from memalchemy.codec.values import frozen, is_heavy, jsonable
 from memalchemy.contracts import (
+    LEAVE,
     UNSET,
     CheckpointerCapabilities,
     CheckpointHit,
@@ -139,8 +142,8 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             CapabilityMissing: the server does not take one of them; nothing was sent.
         """
         path = _thread_path(thread_id) + "/checkpoints"
-        name = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else None
-        checkpoint_id = name or new_checkpoint_id()
+        name = None if checkpoint_id is None else check_name(checkpoint_id, "checkpoint_id")
+        checkpoint_id = new_checkpoint_id() if name is None else name
         place = _checkpoint_path(thread_id, checkpoint_id)
         mapping, fallback = to_mapping(state, self._state_type)
         if is_heavy([mapping]):  # the caller may change it while a thread encodes it
@@ -176,11 +179,60 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         given = tree.get("checkpoint_id", checkpoint_id) if isinstance(tree, dict) else None
         return given if isinstance(given, str) else checkpoint_id
 
+    async def change(
+        self,
+        thread_id: str,
+        function: Callable[[State | None], Any],
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        ttl: Seconds | None = None,
+    ) -> str | None:
+        """Save what a function makes of the newest state, and lose no save of others.
+
+        *function* runs here, and is called again if others save the thread meanwhile. It takes the
+        state, or ``None`` if there is none, and returns the new state, or ``LEAVE`` to save
+        nothing, as for `memalchemy.Checkpointer.change`. A checkpoint that was replaced under its
+        own id meanwhile may be taken for the one that was read.
+
+        Returns the id of the checkpoint that is the newest then; ``None`` without one.
+
+        Raises:
+            InvalidArgument: the function returned ``None``; nothing was saved.
+            Conflict: others were faster 20 times; nothing was saved.
+            CapabilityMissing: the server is somebody else's; nothing was sent.
+        """
+        check_thread_id(thread_id)
+        change = ChangeFunction(function, "a state")
+        await self._server.require("history", "change")
+
+        async def attempt() -> str | None:
+            parent, state = await self._load(thread_id, None) or (None, None)
+            changed = await change.call(state)
+            if changed is LEAVE:
+                return parent
+            check_changed_state(changed)
+            return await self.save(
+                changed, thread_id, metadata=metadata, expected_parent=parent, ttl=ttl
+            )
+
+        with function_errors():
+            return await retry_on_conflict(attempt, f"thread {thread_id!r}")
+
     async def load(self, thread_id: str, checkpoint_id: str | None = None) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if it is not there.
 
         Raises:
             Corrupt: the state that the server has cannot be read.
+        """
+        found = await self._load(thread_id, checkpoint_id)
+        return None if found is None else found[1]
+
+    async def _load(
+        self, thread_id: str, checkpoint_id: str | None
+    ) -> tuple[str | None, State] | None:
+        """Return the id of a checkpoint, the newest without one, and its state.
+
+        Servers of others may leave out the id of the newest.
         """
         path = _thread_path(thread_id)
         with operation("checkpoint.load", thread_id=thread_id, checkpoint_id=checkpoint_id):
@@ -202,7 +254,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             except ValueError as error:
                 raise Corrupt(f"a state of thread {thread_id!r} cannot be read: {error}") from error
         loaded: State = from_mapping(state, self._state_type)
-        return loaded
+        return tree.get("checkpoint_id", checkpoint_id), loaded
 
     async def list_checkpoints(self, thread_id: str, limit: int = 10) -> list[str]:
         """Return the ids of the thread's checkpoints, newest first, at most *limit*."""

@@ -6,9 +6,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import aclosing, contextmanager
 from typing import Any
 
+from memalchemy._changes import ItemChange, function_errors
 from memalchemy._retry import retry_on_conflict
 from memalchemy.codec.values import from_jsonable, jsonable
 from memalchemy.contracts import (
+    DELETE,
+    LEAVE,
     UNSET,
     ItemOrder,
     NewItem,
@@ -235,13 +238,6 @@ class HTTPStore(RemoteClient):
         Raises:
             Conflict: others were faster 20 times; nothing was changed.
         """
-        from memalchemy.store.compare_and_swap import (  # needs SQL
-            DELETE,
-            LEAVE,
-            ItemChange,
-            function_errors,
-        )
-
         change = ItemChange(function)
 
         async def write(item: StoreItem | None, value: Any) -> None:

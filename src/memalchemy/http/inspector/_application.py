@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 
 from memalchemy.http.inspector._routes import SecurityHeadersMiddleware, inspector_routes
-from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter
+from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter, Work
 from memalchemy.http.server._middleware import (
     AccessLogMiddleware,
     ErrorMiddleware,
@@ -55,6 +55,7 @@ def inspector_app(
             timeout=TIMEOUT,
             rates=RateLimiter(None),
             in_flight=InFlight(),
+            work=Work(Limits()),
         ),
     ]
     application = Starlette(

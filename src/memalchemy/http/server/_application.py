@@ -26,7 +26,7 @@ from starlette.routing import Route
 from memalchemy.http.inspector._routes import SecurityHeadersMiddleware, inspector_routes
 from memalchemy.http.server import _checkpoints, _health, _logs, _openapi, _store
 from memalchemy.http.server._context import ServerContext
-from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter
+from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter, Work
 from memalchemy.http.server._middleware import (
     AccessLogMiddleware,
     EncodedPathMiddleware,
@@ -104,6 +104,7 @@ def app(
             timeout=timeout,
             rates=RateLimiter(rate, burst),
             in_flight=InFlight(),
+            work=Work(limits),
         )
     ]
     backend = TokenBackend(tokens, db.tenant, FailureLimiter(limits.unknown_tokens))

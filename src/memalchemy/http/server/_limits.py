@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import ipaddress
 import math
 import re
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -35,6 +36,11 @@ class Limits:
             most. A larger one is answered with 422.
         answer_bytes: the size of an answer. A larger one is answered with 422 (``TooLarge``).
         tenant_requests: requests of one tenant at once. More are answered with 429.
+        running: requests that are worked on at once, but for searches and large bodies. More wait,
+            and the tenants take turns.
+        tenant_running: those of one tenant.
+        heavy: searches that are worked on at once, and as many requests with over 256 KiB of body.
+        tenant_heavy: those of one tenant, of either kind.
         pending_bytes: bytes of the bodies of all requests and answers at once. More are answered
             with 503.
         unknown_tokens: unknown tokens that one address may give in a minute. More are answered with
@@ -45,6 +51,10 @@ class Limits:
     results: int = 10_000
     answer_bytes: int = 64 * 1024 * 1024
     tenant_requests: int = 100
+    running: int = 32
+    tenant_running: int = 16
+    heavy: int = 4
+    tenant_heavy: int = 2
     pending_bytes: int = 256 * 1024 * 1024
     unknown_tokens: int = 20
 
@@ -164,3 +174,84 @@ class InFlight:
 
     requests: Counter[str] = field(default_factory=Counter)
     body_bytes: int = 0
+
+
+class Turns:
+    """Places in which requests are worked on: the tenants that wait for one take turns.
+
+    Args:
+        places: requests that are worked on at once.
+        tenant_places: those of one tenant.
+    """
+
+    def __init__(self, places: int, tenant_places: int) -> None:
+        self._free = places
+        self._tenant_places = tenant_places
+        self._running: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """By tenant, in the order of their turns, the oldest request first."""
+
+    async def take(self, tenant: str) -> None:
+        """Wait for a place. Whoever has one gives it back, once."""
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(place)
+        self._start_next()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.give_back(tenant)
+            else:
+                self._forget(tenant, place)
+            raise
+
+    def give_back(self, tenant: str) -> None:
+        """Give a place to the next tenant whose turn it is."""
+        self._free += 1
+        self._running[tenant] -= 1
+        if not self._running[tenant]:
+            del self._running[tenant]
+        self._start_next()
+
+    def _start_next(self) -> None:
+        while self._free:
+            tenant = next(filter(self._may_start, self._waiting), None)
+            if tenant is None:
+                return
+            places = self._waiting.pop(tenant)
+            place = places.popleft()
+            if places:  # behind the other tenants
+                self._waiting[tenant] = places
+            if not place.done():
+                self._free -= 1
+                self._running[tenant] += 1
+                place.set_result(None)
+
+    def _may_start(self, tenant: str) -> bool:
+        return self._running[tenant] < self._tenant_places
+
+    def _forget(self, tenant: str, place: asyncio.Future[None]) -> None:
+        places = self._waiting.get(tenant)
+        if places is not None and place in places:
+            places.remove(place)
+            if not places:
+                del self._waiting[tenant]
+
+
+LARGE_BODY = 256 * 1024
+"""Bytes of a body whose decoding takes longer than most requests do."""
+
+
+class Work:
+    """The places for each kind of request: what takes long has a share of its own."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._others = Turns(limits.running, limits.tenant_running)
+        self._searches = Turns(limits.heavy, limits.tenant_heavy)
+        self._large_bodies = Turns(limits.heavy, limits.tenant_heavy)
+
+    def turns(self, path: str, body_bytes: int) -> Turns:
+        """Return the places for a request."""
+        if path.endswith("/search"):
+            return self._searches
+        return self._large_bodies if body_bytes > LARGE_BODY else self._others

@@ -22,7 +22,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memalchemy.events import operation
 from memalchemy.http.server._compression import Inflater
-from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter
+from memalchemy.http.server._limits import (
+    FailureLimiter,
+    InFlight,
+    Limits,
+    RateLimiter,
+    Turns,
+    Work,
+)
 from memalchemy.http.server._problems import (
     Problem,
     problem_of,
@@ -49,6 +56,9 @@ RETRY_SECONDS = 1
 
 TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
 """Headers in which a request names the trace that it is a part of (W3C Trace Context)."""
+
+_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+"""A name or address with a port, as a Host header has it (RFC 9110): without a userinfo."""
 
 _REQUEST_ID = re.compile("[A-Za-z0-9._:/+=-]{1,128}")
 
@@ -230,6 +240,7 @@ class ErrorMiddleware:
             await send(message)
 
         try:
+            _check_framing(scope)
             await self._app(scope, watched_receive, watched_send)
         except Exception as error:  # noqa: BLE001 - `problem_of` logs what the caller is not told
             response = problem_of(error).response()
@@ -238,6 +249,17 @@ class ErrorMiddleware:
             if not is_read and _has_body(scope):
                 response.headers["Connection"] = "close"
             await response(scope, receive, send)
+
+
+def _check_framing(scope: Scope) -> None:
+    """Check that a request says in one way where its body ends.
+
+    Servers and proxies that go by different ones take different bytes for the next request: RFC
+    9112, 6.1. `ErrorMiddleware` closes the connection, because the body was not read.
+    """
+    headers = Headers(scope=scope)
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise Problem(400, "give Content-Length or Transfer-Encoding, and not both")
 
 
 def _has_body(scope: Scope) -> bool:
@@ -290,9 +312,8 @@ class HostMiddleware:
         self._hosts = frozenset(map(str.lower, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        host = Headers(scope=scope).get("host", "")
-        name = host if host.endswith("]") else host.rsplit(":", 1)[0]  # without the port
-        if name.lower() not in self._hosts:
+        host = _HOST.fullmatch(Headers(scope=scope).get("host", ""))
+        if host is None or host["name"].lower() not in self._hosts:
             raise Problem(421, "this server answers to the name of the local machine only")
         await self._app(scope, receive, send)
 
@@ -353,6 +374,7 @@ class LimitsMiddleware:
         timeout: float,
         rates: RateLimiter,
         in_flight: InFlight,
+        work: Work,
     ) -> None:
         self._app = app
         self._limits = limits
@@ -360,6 +382,7 @@ class LimitsMiddleware:
         self._timeout = timeout
         self._rates = rates
         self._in_flight = in_flight
+        self._work = work
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         tenant, inflater = tenant_of(scope), _inflater_of(scope)
@@ -368,7 +391,24 @@ class LimitsMiddleware:
             self._check_number(tenant)
             self._in_flight.requests[tenant] += 1
         counted = 0
-        is_reading = False
+        is_reading = is_waiting = has_begun = False
+        turns: Turns | None = None
+
+        async def wait_for_turn() -> None:
+            """Take a place once the body is there: a slow client waits in none."""
+            nonlocal turns, is_waiting
+            if tenant is None or turns is not None:
+                return
+            is_waiting = True
+            found = self._work.turns(scope["path"], counted)
+            await found.take(tenant)
+            turns, is_waiting = found, False
+
+        def give_turn_back() -> None:
+            nonlocal turns
+            if tenant is not None and turns is not None:
+                turns.give_back(tenant)
+            turns = None
 
         async def limited_receive() -> Message:
             nonlocal counted, is_reading
@@ -386,15 +426,20 @@ class LimitsMiddleware:
             self._check_body(counted + size, size)
             self._in_flight.body_bytes += size
             counted += size
+            is_whole = message["type"] == "http.request" and not message.get("more_body", False)
+            if is_whole and not has_begun:
+                await wait_for_turn()
             return message
 
         async def limited_send(message: Message) -> None:
-            nonlocal counted
+            nonlocal counted, has_begun
             if message["type"] == "http.response.start":
                 size = int(Headers(raw=message["headers"]).get("content-length", "0"))
                 self._check_answer(size)
                 self._in_flight.body_bytes += size
                 counted += size
+                has_begun = True
+                give_turn_back()  # a slow reader keeps no place
             # The server waits for the reader between two pieces. After the last one it does not.
             body = memoryview(message.get("body", b""))
             while len(body) > PIECE:
@@ -408,12 +453,15 @@ class LimitsMiddleware:
             if length.isdigit():
                 self._check_body(int(length), int(length))
             async with asyncio.timeout(self._timeout) as deadline:
+                if not _has_body(scope):
+                    await wait_for_turn()
                 await self._app(scope, limited_receive, limited_send)
         except TimeoutError:
             if not deadline.expired():
                 raise
-            raise self._too_slow(scope["method"], is_reading) from None
+            raise self._too_slow(scope["method"], is_reading, is_waiting) from None
         finally:
+            give_turn_back()
             self._in_flight.body_bytes -= counted
             if tenant is not None:
                 self._in_flight.requests[tenant] -= 1
@@ -458,8 +506,14 @@ class LimitsMiddleware:
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )
 
-    def _too_slow(self, method: str, is_reading: bool) -> Problem:
+    def _too_slow(self, method: str, is_reading: bool, is_waiting: bool) -> Problem:
         seconds = f"{self._timeout:g} s"
+        if is_waiting:
+            return unavailable(
+                f"it was not the turn of this request within {seconds}; nothing was done",
+                busy=True,
+                headers={"Retry-After": str(RETRY_SECONDS)},
+            )
         if is_reading:
             return Problem(408, f"the body did not come within {seconds}; nothing was done")
         return unavailable(

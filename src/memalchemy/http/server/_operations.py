@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from starlette.requests import Request
 from starlette.responses import Response
 
+from memalchemy.codec.bounds import Oversized
 from memalchemy.errors import InvalidArgument, TooLarge
 from memalchemy.http import wire
 from memalchemy.http._gzip import GZIP, compress
@@ -243,6 +244,8 @@ async def _parse_body(schema: type[BaseModel], request: Request, limits: Limits)
             raise too_large(detail, limits.values + 1, limits.values)
         try:
             tree = wire.loads(document)
+        except Oversized as error:
+            raise too_large(f"the body {error}", error.size, error.limit) from None
         except ValueError as error:
             # Only memalchemy's own words: those of the parser quote the document.
             detail = str(error) if type(error) is ValueError else "it cannot be parsed"

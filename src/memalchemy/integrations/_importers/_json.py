@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+from memalchemy.codec.bounds import parse_json
 
 
 def value_of(stored: Any) -> Any:
@@ -12,7 +13,7 @@ def value_of(stored: Any) -> Any:
     Raises:
         ValueError: it is no JSON.
     """
-    return json.loads(stored) if isinstance(stored, str | bytes) else stored
+    return parse_json(stored) if isinstance(stored, str | bytes) else stored
 
 
 def object_of(stored: Any) -> dict[str, Any] | None:

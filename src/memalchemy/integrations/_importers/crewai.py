@@ -5,12 +5,12 @@ It does not need CrewAI, whose requirements exclude those of other frameworks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from memalchemy.checkpoints import Checkpointer
+from memalchemy.codec.bounds import parse_json
 from memalchemy.contracts import Retention
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
@@ -141,7 +141,7 @@ def _checkpoints(tables: ForeignTables, name: str, place: str, ids: list[str]) -
         async for row in tables.rows(name, "id", where={"id": checkpoint_id}):
             try:
                 data = row["data"]
-                state = json.loads(data) if isinstance(data, str) else decode_jsonb(data)
+                state = parse_json(data) if isinstance(data, str) else decode_jsonb(data)
                 made = datetime.strptime(row["created_at"], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
             except (TypeError, ValueError):
                 return None

@@ -6,7 +6,6 @@ schema version 0, it is columns, of which one is a pickle, which is never loaded
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from google.adk.events import Event
 from pydantic import ValidationError
 
+from memalchemy.codec.bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict
@@ -22,7 +22,7 @@ from memalchemy.importers.target import BATCH, Items, Record, Whole
 from memalchemy.integrations._base import NO_LIMIT
 from memalchemy.integrations._importers._json import value_of
 from memalchemy.integrations.google_adk import MemalchemySessionService
-from memalchemy.integrations.google_adk.sessions import SESSION, moment
+from memalchemy.integrations.google_adk.sessions import SESSION, event_key, moment
 
 _SESSION = ("app_name", "user_id", "id")
 _SCHEMA = "adk_internal_metadata"
@@ -187,7 +187,8 @@ class _Session:
             for at in range(start, len(events), BATCH):
                 some = events[at : at + BATCH]
                 times = [moment(event["timestamp"]) for event in some]
-                await log.append(id_, some, occurred_at=times, connection=tx)
+                keys = [event_key(event["id"]) for event in some]
+                await log.append(id_, some, keys=keys, occurred_at=times, connection=tx)
             await service.store.clear_namespace(namespace, connection=tx)
             values = {SESSION: {"update_time": self._value["update_time"]}}
             values |= {f":{name}": value for name, value in self._value["state"].items()}
@@ -265,7 +266,7 @@ def _event_of_columns(row: Row) -> dict[str, Any]:
         found = value_of(row.get(name))
         if found is not None:
             event[name] = found
-    event["long_running_tool_ids"] = json.loads(row["long_running_tool_ids_json"] or "[]")
+    event["long_running_tool_ids"] = parse_json(row["long_running_tool_ids_json"] or "[]")
     event["timestamp"] = _seconds(row["timestamp"])
     made = Event.model_validate(event)
     return made.model_dump(mode="json", exclude_none=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 from lauren_ai import MemoryFact
 
+from memalchemy.codec.bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
@@ -61,7 +61,7 @@ def _check(tables: ForeignTables) -> None:
 
 def _conversation(row: Row) -> Whole:
     name = row["conversation_id"]
-    snapshot = json.loads(row["snapshot_json"])
+    snapshot = parse_json(row["snapshot_json"])
     at = to_utc(row["updated_at"])
 
     async def load(db: Database, prefix: str) -> Any:
@@ -82,7 +82,7 @@ def _fact(row: Row) -> Whole:
         memory_id=row["memory_id"],
         user_id=row["user_id"],
         content=row["content"],
-        topics=json.loads(row["topics_json"]),
+        topics=parse_json(row["topics_json"]),
         confidence=row["confidence"],
         created_at=to_utc(row["created_at"]),
         last_seen_at=to_utc(row["last_seen_at"]),
@@ -104,13 +104,13 @@ def _fact(row: Row) -> Whole:
 
 
 def _document(row: Row) -> NewItem:
-    embedding = None if row["embedding_json"] is None else json.loads(row["embedding_json"])
+    embedding = None if row["embedding_json"] is None else parse_json(row["embedding_json"])
     at = to_utc(row["created_at"])
     return NewItem(
         (MemalchemyVectorStore.root, "documents"),
         row["document_id"],
         row["content"],
-        json.loads(row["metadata_json"]),
+        parse_json(row["metadata_json"]),
         embedding=embedding if embedding and any(embedding) else None,
         created_at=at,
         updated_at=at,

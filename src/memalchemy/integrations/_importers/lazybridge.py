@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
+from memalchemy.codec.bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database
 from memalchemy.importers.foreign_tables import ForeignTables, Row
@@ -46,7 +46,7 @@ def _item(row: Row) -> NewItem:
     return NewItem(
         _NAMESPACE,
         row["key"],
-        json.loads(row["value"]),
+        parse_json(row["value"]),
         {} if row["agent_id"] is None else {"agent_id": row["agent_id"]},
         created_at=written_at,
         updated_at=written_at,
@@ -56,7 +56,7 @@ def _item(row: Row) -> NewItem:
 def _memory(row: Row) -> Whole:
     agent, session = row["agent_id"], row["session_key"]
     value = {
-        "turns": json.loads(row["turns"]),
+        "turns": parse_json(row["turns"]),
         "summary": row["summary"],
         "updated_at": row["updated_at"],
     }

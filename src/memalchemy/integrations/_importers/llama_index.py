@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic import ValidationError
 
+from memalchemy.codec.bounds import parse_json
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
 from memalchemy.importers.foreign_tables import ForeignTables, Row
@@ -76,9 +76,9 @@ def _is_json(place: str) -> bool:
 def _read_file(place: str) -> tuple[dict[str, list[Any]], datetime]:
     """Return the messages of a `SimpleChatStore` by key, and the time of the file."""
     try:
-        found = json.loads(Path(place).read_bytes())
+        found = parse_json(Path(place).read_bytes())
         if isinstance(found, str):  # as earlier releases persisted it
-            found = json.loads(found)
+            found = parse_json(found)
     except ValueError as error:
         raise NotFound(f"{place} is no JSON file of LlamaIndex's SimpleChatStore") from error
     chats = found.get("store") if isinstance(found, dict) else None

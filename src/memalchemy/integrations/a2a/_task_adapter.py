@@ -17,11 +17,14 @@ from a2a.utils.task import (
     encode_list_tasks_cursor,
 )
 
+from memalchemy._transactions import transaction_of
 from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
 from memalchemy.integrations.a2a._task_entries import Entry, TaskEntries, rest_of, to_task
-from memalchemy.integrations.a2a.task_event_stream import events_of
+from memalchemy.integrations.a2a._webhooks import end_webhooks, webhooks_of
+from memalchemy.integrations.a2a.task_event_stream import append_event, events_of
+from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
 
 _Place = tuple[bool, int, str]
@@ -70,10 +73,12 @@ class TaskAdapter(Adapter):
         )
 
     async def delete(self, task_id: str, context: ServerCallContext) -> None:
-        """Delete a task of the caller's with its events, if it is there."""
+        """Delete a task of the caller's with its events and the caller's webhooks."""
+        webhooks = webhooks_of(self.namespace, task_id, self.owner_resolver(context))
         async with self.db.transaction() as tx:
             if await self.tasks(context).delete(task_id, connection=tx):
                 await events_of(self.db, self.namespace).delete(task_id, connection=tx)
+                await Store(self.db).clear_namespace(webhooks, connection=tx)
 
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         """Return a page of the caller's tasks, those of the latest status first.
@@ -106,6 +111,33 @@ class TaskAdapter(Adapter):
     async def close(self) -> None:
         """Close the database if this store owns it; a later use opens it again."""
         await self.aclose()
+
+    async def _write(
+        self,
+        task_id: str,
+        context: ServerCallContext,
+        entries: TaskEntries,
+        stored: Stored,
+        version: int = 0,
+        event: bytes | None = None,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Write a task as `write_task` does, with the event that changed it, in one transaction.
+
+        The webhooks that the caller has set for the task end when it does.
+        """
+        tasks = self.tasks(context)
+        if event is None and self._ttl is None:
+            await write_task(tasks, task_id, entries, stored, version, connection)
+            return
+        async with transaction_of(self.db, connection) as tx:
+            await write_task(tasks, task_id, entries, stored, version, tx)
+            if event is not None:
+                await append_event(self.db, self.namespace, task_id, version, event, self._ttl, tx)
+            head = await tasks.hold(task_id, tx) if self._ttl is not None else None
+            if head is not None:
+                namespace = webhooks_of(self.namespace, task_id, self.owner_resolver(context))
+                await end_webhooks(Store(self.db, index_text=False), namespace, head.expires_at, tx)
 
 
 async def read_entries(tasks: ThreadLog, task_id: str) -> list[Entry]:

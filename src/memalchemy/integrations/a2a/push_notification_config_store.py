@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from a2a.server.context import ServerCallContext
 from a2a.server.owner_resolver import OwnerResolver, resolve_user_scope
@@ -10,9 +11,11 @@ from a2a.server.tasks import PushNotificationConfigStore
 from a2a.server.tasks.push_notification_config_store import normalize_push_notification_config
 from a2a.types import TaskPushNotificationConfig
 
-from memalchemy.contracts import Seconds
+from memalchemy.contracts import NewItem, Seconds, to_lifetime
 from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
+from memalchemy.integrations.a2a._webhooks import UNTIL, earlier, webhooks_of
 from memalchemy.store import Store
+from memalchemy.threads import ThreadLog
 
 
 class MemalchemyPushNotificationConfigStore(Adapter, PushNotificationConfigStore):
@@ -27,7 +30,8 @@ class MemalchemyPushNotificationConfigStore(Adapter, PushNotificationConfigStore
             for this object alone.
         namespace: keeps several servers' configurations apart in one database.
         owner_resolver: the function that names the owner of a call: the user's name, by default.
-        ttl: how long a configuration lives after it was set, in seconds or as a timedelta.
+        ttl: how long a configuration lives after it was set, in seconds or as a timedelta; but no
+            longer than its task, if the store of tasks has a ttl.
 
     Raises, from any method:
         TooLarge: the id of a configuration is over 255 characters, or the task's id and the owner's
@@ -48,7 +52,8 @@ class MemalchemyPushNotificationConfigStore(Adapter, PushNotificationConfigStore
     ) -> None:
         super().__init__(db, namespace=namespace)
         self.owner_resolver = owner_resolver
-        self.store: Store = Store(self.db, index_text=False, ttl=ttl)
+        self.store: Store = Store(self.db, index_text=False)
+        self._ttl = None if ttl is None else to_lifetime(ttl)
 
     async def set_info(
         self,
@@ -62,7 +67,15 @@ class MemalchemyPushNotificationConfigStore(Adapter, PushNotificationConfigStore
         """
         config = normalize_push_notification_config(task_id, notification_config)
         value = config.SerializeToString(deterministic=True)
-        await self.store.put(self._of_owner(task_id, context), config.id, value)
+        namespace = self._of_owner(task_id, context)
+        own = None if self._ttl is None else datetime.now(UTC) + self._ttl
+        metadata = {} if own is None else {UNTIL: own.isoformat()}
+        tasks = ThreadLog(self.db, namespace=(*self.namespace, "tasks", namespace[-1]))
+        async with self.db.transaction() as tx:
+            head = await tasks.hold(task_id, tx)
+            end = earlier(None if head is None else head.expires_at, own)
+            item = NewItem(namespace, config.id, value, metadata, expires_at=end)
+            await self.store.put_batch([item], connection=tx)
         return config
 
     async def get_info(
@@ -94,7 +107,7 @@ class MemalchemyPushNotificationConfigStore(Adapter, PushNotificationConfigStore
         return [TaskPushNotificationConfig.FromString(item.value) for item in reversed(items)]
 
     def _of_task(self, task_id: str) -> tuple[str, ...]:
-        return (*self.namespace, "push_notifications", task_id)
+        return webhooks_of(self.namespace, task_id)
 
     def _of_owner(self, task_id: str, context: ServerCallContext) -> tuple[str, ...]:
-        return (*self._of_task(task_id), self.owner_resolver(context))
+        return webhooks_of(self.namespace, task_id, self.owner_resolver(context))

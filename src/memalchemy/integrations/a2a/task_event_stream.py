@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
+from datetime import timedelta
 from typing import cast
 
 from a2a.server.cluster.event_stream import TaskEventStream, VersionedEvent
@@ -12,7 +13,8 @@ from a2a.server.events.event_queue import Event
 from a2a.types import StreamResponse
 from a2a.utils.proto_utils import to_stream_response
 
-from memalchemy.database import Database
+from memalchemy.contracts import Seconds, to_lifetime
+from memalchemy.database import Database, HostConnection
 from memalchemy.integrations._base import Adapter, AnyDatabase
 from memalchemy.threads import ThreadLog
 
@@ -79,6 +81,21 @@ class MemalchemyTaskEventStream(Adapter, TaskEventStream):
 def events_of(db: Database, namespace: tuple[str, ...]) -> ThreadLog:
     """Return the log with events of tasks; its threads have the ids of tasks."""
     return ThreadLog(db, namespace=(*namespace, "events"), index_text=False, ttl=DAY)
+
+
+async def append_event(
+    db: Database,
+    namespace: tuple[str, ...],
+    task_id: str,
+    version: int,
+    event: bytes,
+    ttl: Seconds | None,
+    tx: HostConnection,
+) -> None:
+    """Store an event that made a version of a task, which lives for *ttl*."""
+    life = DAY if ttl is None else min(timedelta(seconds=DAY), to_lifetime(ttl))
+    value = {"version": version, "event": event}
+    await events_of(db, namespace).append(task_id, [value], ttl=life, connection=tx)
 
 
 def to_bytes(event: Event) -> bytes:

@@ -11,7 +11,6 @@ from memalchemy.integrations.a2a._task_adapter import (
     TaskAdapter,
     read_entries,
     read_stored,
-    write_task,
 )
 from memalchemy.integrations.a2a._task_entries import TaskEntries, to_task
 from memalchemy.threads.log_retry import retry_on_log
@@ -32,7 +31,8 @@ class MemalchemyTaskStore(TaskAdapter, TaskStore):
         namespace: keeps several servers' tasks apart in one database.
         owner_resolver: the function that names the owner of a call: the user's name, by default.
         index_text: make the words of messages and artifacts searchable.
-        ttl: how long a task lives after its last save, in seconds or as a timedelta.
+        ttl: how long a task lives after its last save, in seconds or as a timedelta. Its webhooks
+            end with it, if their store has the same database, namespace and owners.
 
     Raises, from any method:
         TooLarge: the task's id is over 255 characters, or the owner's name over about 480 bytes.
@@ -51,7 +51,7 @@ class MemalchemyTaskStore(TaskAdapter, TaskStore):
 
         async def attempt(tx: HostConnection | None) -> None:
             stored = await read_stored(tasks, task_id, tx)
-            await write_task(tasks, task_id, entries, stored, connection=tx)
+            await self._write(task_id, context, entries, stored, connection=tx)
 
         await retry_on_log(tasks, task_id, attempt)
 

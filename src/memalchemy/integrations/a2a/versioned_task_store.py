@@ -13,17 +13,15 @@ from a2a.server.events.event_queue import Event
 from a2a.server.tasks import TaskStore
 from a2a.types import Task, TaskState
 
-from memalchemy._transactions import transaction_of
 from memalchemy.database import HostConnection
 from memalchemy.integrations.a2a._task_adapter import (
     Stored,
     TaskAdapter,
     read_entries,
     read_stored,
-    write_task,
 )
 from memalchemy.integrations.a2a._task_entries import TaskEntries, rest_of, to_task
-from memalchemy.integrations.a2a.task_event_stream import events_of, to_bytes
+from memalchemy.integrations.a2a.task_event_stream import to_bytes
 from memalchemy.integrations.a2a.task_store import MemalchemyTaskStore
 from memalchemy.threads.log_retry import retry_on_log
 
@@ -94,13 +92,7 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
             version = (0 if stored.entry is None else stored.entry["version"]) + 1
             if not (_may_be_canceled(stored) if cancels else version == expected + 1):
                 raise ConcurrentTaskModificationError(task_id)
-            if told is None:
-                await write_task(tasks, task_id, entries, stored, version, connection)
-            else:
-                async with transaction_of(self.db, connection) as tx:
-                    await write_task(tasks, task_id, entries, stored, version, tx)
-                    value = {"version": version, "event": told}
-                    await events_of(self.db, self.namespace).append(task_id, [value], connection=tx)
+            await self._write(task_id, context, entries, stored, version, told, connection)
             return TaskVersion(version)
 
         return await retry_on_log(tasks, task_id, attempt)

@@ -11,6 +11,7 @@ from crewai.state.provider.json_provider import JsonProvider
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from memalchemy.checkpoints import Checkpointer
+from memalchemy.codec.bounds import parse_json
 from memalchemy.database import Database
 from memalchemy.errors import NotFound, ThreadDeleted
 from memalchemy.integrations._base import AnyDatabase, blocking
@@ -144,7 +145,7 @@ class MemalchemyCheckpointProvider(CrewAdapter, JsonProvider):
 def _state_of(data: str) -> dict[str, Any] | None:
     """Return the JSON object that a text is; ``None`` if it is anything else."""
     try:
-        state = json.loads(data)
+        state = parse_json(data)
     except ValueError:
         return None
     return state if isinstance(state, dict) else None

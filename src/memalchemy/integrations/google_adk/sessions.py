@@ -7,6 +7,7 @@ import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -24,7 +25,7 @@ from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
-from memalchemy.keys import check_thread_id
+from memalchemy.keys import MAX_ENTRY_KEY_CHARACTERS, check_thread_id, encode_id
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
 
@@ -178,10 +179,13 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         """Append an event to a session, and its changes of state to their three scopes.
 
         A partial event is returned as it is. State with the prefix ``temp:`` reaches the session in
-        memory alone. An event that *session* has already is not appended again. Calls for one
+        memory alone. An event that the session has already, by its id, is not appended again, nor
+        are its changes of state applied, however much of the session was loaded. Calls for one
         session object take turns.
 
         Raises:
+            AlreadyExistsError: ADK's: the session has another event with that id; nothing was
+                changed.
             StaleSessionError: ADK's: *session* is not what is stored; nothing was changed.
             SessionNotFoundError: ADK's: there is no such session.
             NotSerialisable, TooLarge: the event cannot be stored; nothing was changed.
@@ -189,21 +193,21 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         if event.partial:
             return event
         async with self._turn(session):
-            if any(one.id == event.id and one == event for one in session.events):
+            try:
+                for one in session.events:
+                    if one.id == event.id:
+                        raise _AlreadyStored(to_stored(one))
+                await self._store_event(session, event)
+            except _AlreadyStored as known:
+                _check_same(event, known.value)
+                session.state.update(_temporary(event))
                 return event
-            await self._store_event(session, event)
             return await super().append_event(session, event)
 
     async def _store_event(self, session: Session, event: Event) -> None:
         id_ = session.id.strip()
         app_name, user_id = session.app_name, session.user_id
-        stored = event.model_dump(mode="json", exclude_none=True)
-        delta = {
-            name: value
-            for name, value in stored["actions"]["state_delta"].items()
-            if not name.startswith(State.TEMP_PREFIX)
-        }
-        stored["actions"]["state_delta"] = delta
+        stored = to_stored(event)
         log = self.log(app_name, user_id)
         namespace = self._sessions(app_name, user_id, id_)
         update = {"update_time": event.timestamp}
@@ -213,7 +217,8 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
                 version = await self.store.put(
                     namespace, SESSION, update, expected_version=expected, connection=tx
                 )
-                await log.append(id_, [stored], occurred_at=moment(event.timestamp), connection=tx)
+                await self._append(log, id_, event, stored, tx)
+                delta = stored["actions"]["state_delta"]
                 await self._change_state((app_name, user_id, id_), delta, tx)
         except Conflict as conflict:
             if conflict.current is None:
@@ -221,6 +226,24 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
             raise StaleSessionError(STALE) from conflict
         session.last_update_time = event.timestamp
         session._storage_update_marker = _marker(version, expected.created_at)
+
+    async def _append(
+        self, log: ThreadLog, id_: str, event: Event, stored: dict[str, Any], tx: HostConnection
+    ) -> None:
+        """Append an event under its id.
+
+        Raises:
+            _AlreadyStored: the session has an event with that id.
+        """
+        key = event_key(event.id)
+        at = moment(event.timestamp)
+        try:
+            await log.append(
+                id_, [stored], keys=[key], new_keys=True, occurred_at=at, connection=tx
+            )
+        except Conflict:
+            found = await log.find(key, thread_id=id_, connection=tx)
+            raise _AlreadyStored(found[id_].value) from None
 
     async def _markerless(self, session: Session, log: ThreadLog, tx: HostConnection) -> StoreItem:
         """Return the stored item of a session that this service did not load.
@@ -292,6 +315,64 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         lock = self._turns.setdefault(id(session), asyncio.Lock())
         async with lock:
             yield
+
+
+class _AlreadyStored(Exception):
+    """Rolls back an append of an event whose id the session has; *value* is what is stored."""
+
+    def __init__(self, value: dict[str, Any]) -> None:
+        self.value = value
+
+
+def event_key(event_id: str) -> str:
+    """Return the key of an event's entry in the log: its id, or the digest of one that is long."""
+    if event_id and len(encode_id(event_id)) <= MAX_ENTRY_KEY_CHARACTERS:
+        return event_id
+    return f"sha256:{sha256(event_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def to_stored(event: Event) -> dict[str, Any]:
+    """Return an event as it is stored: as JSON, without the state of its invocation alone."""
+    stored = event.model_dump(mode="json", exclude_none=True)
+    delta = stored["actions"]["state_delta"]
+    stored["actions"]["state_delta"] = {
+        name: value for name, value in delta.items() if not name.startswith(State.TEMP_PREFIX)
+    }
+    return stored
+
+
+def _temporary(event: Event) -> dict[str, Any]:
+    delta = event.actions.state_delta
+    return {name: value for name, value in delta.items() if name.startswith(State.TEMP_PREFIX)}
+
+
+def _check_same(event: Event, stored: dict[str, Any]) -> None:
+    """Raise ADK's `AlreadyExistsError` unless *event* is the one that is *stored* under its id.
+
+    They are compared as they are stored: an event that was read differs from the one that was
+    appended where JSON has no such type. The order of a set is another one in each object.
+    """
+    ordered = not _has_set(event.model_dump(exclude_none=True))
+    if _comparable(to_stored(event), ordered) != _comparable(stored, ordered):
+        raise AlreadyExistsError(f"Another event with id {event.id} already exists.")
+
+
+def _has_set(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_has_set(one) for one in value.values())
+    if isinstance(value, list | tuple):
+        return any(_has_set(one) for one in value)
+    return isinstance(value, set | frozenset)
+
+
+def _comparable(value: Any, ordered: bool) -> Any:
+    """Return JSON as text, so that NaN equals NaN; unless *ordered*, with sorted lists."""
+    if isinstance(value, dict):
+        return {name: _comparable(one, ordered) for name, one in value.items()}
+    if isinstance(value, list):
+        items = [_comparable(one, ordered) for one in value]
+        return items if ordered else sorted(items, key=repr)
+    return repr(value)
 
 
 def _session(own: StoreItem, state: dict[str, Any], events: list[Event]) -> Session:

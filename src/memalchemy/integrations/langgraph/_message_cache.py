@@ -21,6 +21,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import EXT_PYDANTIC_V2, JsonPlusSerializer
 
+from memalchemy.codec.bounds import unpack_foreign
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -71,7 +73,7 @@ def loads(serde: SerializerProtocol, form: str, data: bytes) -> Any:
     """Return what ``serde.loads_typed`` returns."""
     if form != "msgpack" or not _is_cacheable(serde):
         return serde.loads_typed((form, data))
-    return ormsgpack.unpackb(data, ext_hook=partial(_decode, serde), option=READ_OPTIONS)
+    return unpack_foreign(data, partial(_decode, serde))
 
 
 class Cache(Generic[K, V]):

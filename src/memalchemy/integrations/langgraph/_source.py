@@ -5,7 +5,6 @@ Values stay bytes, so no class of a user's is imported.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import AsyncIterator, Mapping
@@ -28,6 +27,7 @@ from langgraph.checkpoint.serde.jsonplus import (
     JsonPlusSerializer,
 )
 
+from memalchemy.codec.bounds import parse_json, unpack_foreign
 from memalchemy.contracts import Packed, PendingWrite
 from memalchemy.dialects import parse_url
 from memalchemy.errors import (
@@ -74,9 +74,7 @@ class RawSerializer:
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         kind, stored = data
         if kind == "msgpack":
-            return ormsgpack.unpackb(
-                stored, ext_hook=self._extension, option=ormsgpack.OPT_NON_STR_KEYS
-            )
+            return unpack_foreign(stored, self._extension)
         if kind == "json":
             return JsonPlusSerializer(allowed_msgpack_modules=None).loads_typed(data)
         if kind == "null":
@@ -87,7 +85,7 @@ class RawSerializer:
 
     def _extension(self, code: int, data: bytes) -> ormsgpack.Ext:
         """Note the class of an object, and those of the objects in it; leave it as it is."""
-        inner = ormsgpack.unpackb(data, ext_hook=self._extension, option=ormsgpack.OPT_NON_STR_KEYS)
+        inner = unpack_foreign(data, self._extension)
         if code in _OF_CLASSES:
             self.classes.add((inner[0], inner[1]))
         return ormsgpack.Ext(code, data)
@@ -259,7 +257,7 @@ class Source(ABC):
         return StoredItem(
             tuple(row["prefix"].split(".")),
             row["key"],
-            value if isinstance(value, dict) else json.loads(value),
+            value if isinstance(value, dict) else parse_json(value),
             to_utc(row["created_at"]),
             to_utc(row["updated_at"]),
             to_utc(row["expires_at"]) if row.get("expires_at") else None,

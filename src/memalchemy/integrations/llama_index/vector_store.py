@@ -26,6 +26,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
+from memalchemy.codec.bounds import parse_plain_json
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.filters import Filter
 from memalchemy.integrations._base import Adapter, AnyDatabase, SyncAdapter, blocking
@@ -246,7 +247,7 @@ def _value(node: BaseNode) -> dict[str, Any]:
 
 
 def _node(item: StoreItem) -> BaseNode:
-    rest = orjson.loads(item.value["node"])
+    rest = parse_plain_json(item.value["node"])
     if "text" in rest:
         rest["text"] = item.value["text"]
     elif resource := rest.get("text_resource"):

@@ -1,13 +1,18 @@
-"""The base of the OpenAI Agents SDK's adapters, and writes that no cancellation interrupts."""
+"""The base of the OpenAI Agents SDK's adapters, uninterrupted writes, and ends of sessions."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from memalchemy.importers.openai_layout import ROOT
+from memalchemy.contracts import Seconds, to_lifetime
+from memalchemy.database import Database, HostConnection
+from memalchemy.importers.openai_layout import MAIN, ROOT, branch_namespace, branch_of
 from memalchemy.integrations._base import Adapter
+from memalchemy.log.listing import entry_namespaces
+from memalchemy.threads import ThreadLog
 
 T = TypeVar("T")
 
@@ -37,3 +42,33 @@ async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
             task.exception()  # retrieved, so that asyncio does not report it as never retrieved
         raise cancelled
     return task.result()
+
+
+async def hold_branches(
+    db: Database, session_id: str, tx: HostConnection
+) -> dict[str, datetime | None]:
+    """Lock the logs of a session; return for each branch that lives when it ends, if it does.
+
+    Main is locked first, then the others in the order of their names, as by whoever clears or
+    deletes the session.
+    """
+    found = await entry_namespaces(db, session_id, connection=tx)
+    others = sorted({one for one in map(branch_of, found) if one} - {MAIN})
+    ends = {}
+    for branch in (MAIN, *others):
+        log = ThreadLog(db, namespace=branch_namespace(branch))
+        head = await log.hold(session_id, tx)
+        if head is not None:
+            ends[branch] = head.expires_at
+    return ends
+
+
+def end_of_session(ends: Mapping[str, datetime | None], ttl: Seconds | None) -> datetime | None:
+    """Return when the last branch of a session ends; ``None`` if one lives for ever.
+
+    What is stored before there is a branch ends *ttl* after now.
+    """
+    if not ends:
+        return None if ttl is None else datetime.now(UTC) + to_lifetime(ttl)
+    known = [end for end in ends.values() if end is not None]
+    return max(known) if len(known) == len(ends) else None

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agents import RunState
 
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.contracts import Seconds
+from memalchemy.contracts import Seconds, Snapshot
+from memalchemy.errors import Conflict, ThreadDeleted
 from memalchemy.importers.openai_layout import RUNS
 from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations.openai_agents._adapter import OpenAIAdapter, uninterrupted
 
 if TYPE_CHECKING:
     from agents import Agent
+
+CLAIMED = "memalchemy:claimed_at"
+"""Name in a checkpoint's metadata of the time at which somebody took the run."""
 
 
 class MemalchemyRunStates(OpenAIAdapter):
@@ -27,7 +32,7 @@ class MemalchemyRunStates(OpenAIAdapter):
         db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
             `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
             for this object alone.
-        ttl: how long a run may wait, in seconds or as a timedelta.
+        ttl: how long a run may wait after it was saved or claimed, in seconds or as a timedelta.
     """
 
     def __init__(self, db: AnyDatabase | None = None, *, ttl: Seconds | None = None) -> None:
@@ -59,13 +64,59 @@ class MemalchemyRunStates(OpenAIAdapter):
     ) -> RunState[Any, Any] | None:
         """Return the newest state, or that of a checkpoint; ``None`` if there is none.
 
-        *agent* is the one that the run began with. *options* go to `RunState.from_json`.
+        This is for looking at a run: any number of processes may load it. `claim` is for resuming
+        it. *agent* is the one that the run began with. *options* go to `RunState.from_json`.
 
         Raises:
             agents.UserError: this release of the SDK cannot read the state.
         """
         written = await self.checkpointer.load(run_id, checkpoint_id)
         return None if written is None else await RunState.from_json(agent, written, **options)
+
+    async def claim(
+        self, run_id: str, agent: Agent[Any], **options: Any
+    ) -> RunState[Any, Any] | None:
+        """Take a waiting run to resume it, and return its state; ``None`` if there is none.
+
+        Of all who claim it one is given it, whatever processes they are in: else each would execute
+        the tools that were approved. It waits again after the next `save`, or after a `release`.
+        If the claimant dies, the run stays claimed, because its tools may have been executed.
+
+        Raises:
+            Conflict: the run is claimed already; nothing was changed.
+            agents.UserError: this release of the SDK cannot read the state; it is not claimed.
+        """
+        waiting = await self.checkpointer.snapshot(run_id)
+        if waiting is None:
+            return None
+        state: RunState[Any, Any] = await RunState.from_json(agent, waiting.state, **options)
+        metadata = await self._metadata(run_id, waiting.checkpoint_id)
+        taken = Conflict(f"the run {run_id!r} is claimed already: another process resumes it")
+        if metadata is None or CLAIMED in metadata:
+            raise taken
+        claim = {CLAIMED: datetime.now(UTC).isoformat()}
+        try:
+            await self._replace(run_id, waiting, metadata | claim)
+        except (Conflict, ThreadDeleted):
+            raise taken from None
+        return state
+
+    async def release(self, run_id: str) -> bool:
+        """Let a claimed run wait again; return ``False`` if it was not claimed.
+
+        Do so only if none of its tools was executed since the claim.
+        """
+        claimed = await self.checkpointer.snapshot(run_id)
+        if claimed is None:
+            return False
+        metadata = await self._metadata(run_id, claimed.checkpoint_id)
+        if metadata is None or metadata.pop(CLAIMED, None) is None:
+            return False
+        try:
+            await self._replace(run_id, claimed, metadata)
+        except (Conflict, ThreadDeleted):
+            return False
+        return True
 
     async def delete(self, run_id: str) -> bool:
         """Delete all states of a run; return ``True`` if there were any.
@@ -77,3 +128,14 @@ class MemalchemyRunStates(OpenAIAdapter):
     async def list(self, limit: int = 100, *, pattern: str = "*") -> list[str]:
         """Return the ids of the stored runs, the last saved first. *pattern* is a glob."""
         return await self.checkpointer.list_threads(limit, pattern)
+
+    async def _metadata(self, run_id: str, checkpoint_id: str) -> dict[str, Any] | None:
+        found = await self.checkpointer.get_metadata(run_id, checkpoint_id)
+        return None if found is None else found["metadata"]
+
+    async def _replace(self, run_id: str, newest: Snapshot, metadata: Mapping[str, Any]) -> None:
+        """Save a state once more with other metadata, if it is still the newest."""
+        save = self.checkpointer.save(
+            newest.state, run_id, metadata=metadata, expected_parent=newest.checkpoint_id
+        )
+        await uninterrupted(save)

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from agents.memory import SessionSettings
 
-from memalchemy.contracts import Entry, LogReading, Seconds, StoreItem
+from memalchemy.contracts import Entry, LogReading, NewItem, Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted, TooLarge
 from memalchemy.importers.openai_layout import (
     BRANCHES,
     MAIN,
+    SESSIONS,
     branch_namespace,
     branch_of,
     is_turn,
     usage_key,
     usage_namespace,
 )
-from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
-from memalchemy.integrations.openai_agents._adapter import OpenAIAdapter, uninterrupted
+from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, end_items
+from memalchemy.integrations.openai_agents._adapter import (
+    OpenAIAdapter,
+    end_of_session,
+    hold_branches,
+    uninterrupted,
+)
 from memalchemy.integrations.openai_agents._items import copy_of, text_of, tool_of, type_of
 from memalchemy.keys import encode_namespace
 from memalchemy.log.listing import entry_logs, entry_namespaces
@@ -67,7 +75,10 @@ class MemalchemySession(OpenAIAdapter):
         branch: the branch that the object is on at first.
         session_settings: the SDK's settings, such as ``SessionSettings(limit=50)``.
         index_text: make the words of items searchable.
-        ttl: how long the session lives after its last item, in seconds or as a timedelta.
+        ttl: how long a branch lives after its last item, in seconds or as a timedelta. Its usage
+            ends with it, and the session's description and the names of its branches with the
+            last branch. Of objects with several lifetimes the last to add an item counts, but one
+            without any prolongs the items alone.
 
     Raises:
         TooLarge: *session_id* and *branch* take more than about 480 bytes together.
@@ -153,6 +164,8 @@ class MemalchemySession(OpenAIAdapter):
 
         async def clear() -> None:
             async with self.db.transaction() as tx:
+                ends = await hold_branches(self.db, self.session_id, tx)
+                left = {name: end for name, end in ends.items() if name == MAIN} or ends
                 await self._log_of(MAIN).clear(self.session_id, connection=tx)
                 known = await self.store.get(BRANCHES, self.session_id, connection=tx)
                 found = await entry_namespaces(self.db, self.session_id, connection=tx)
@@ -169,7 +182,7 @@ class MemalchemySession(OpenAIAdapter):
                 known = await self.store.get(BRANCHES, self.session_id, connection=tx)
                 if known or branches:
                     await self._set_states(
-                        lambda before: dict.fromkeys({*before, *branches}, CLEARED), tx
+                        lambda before: dict.fromkeys({*before, *branches}, CLEARED), left, tx
                     )
 
         await uninterrupted(clear())
@@ -276,12 +289,14 @@ class MemalchemySession(OpenAIAdapter):
 
         async def delete() -> None:
             async with self.db.transaction() as tx:
+                ends = await hold_branches(self.db, self.session_id, tx)
                 if not await log.tail(self.session_id, 1, connection=tx):
                     raise self._missing(branch_id)
+                left = {name: end for name, end in ends.items() if name != branch_id} or ends
                 await log.delete(self.session_id, connection=tx)
                 usage = usage_namespace(self.session_id, branch_id)
                 await self.store.clear_namespace(usage, connection=tx)
-                await self._set_states(lambda known: known | {branch_id: DELETED}, tx)
+                await self._set_states(lambda known: known | {branch_id: DELETED}, left, tx)
 
         await uninterrupted(delete())
         if branch_id == self.branch:
@@ -377,7 +392,17 @@ class MemalchemySession(OpenAIAdapter):
             details = getattr(usage, name, None)
             value[name] = None if details is None else details.model_dump()
         namespace = usage_namespace(self.session_id, branch)
-        await uninterrupted(self.store.put(namespace, usage_key(turns[-1][0]), value, index=False))
+        key = usage_key(turns[-1][0])
+        log = self._log_of(branch)
+
+        async def put() -> None:
+            async with self.db.transaction() as tx:
+                head = await log.hold(self.session_id, tx)
+                if head is not None:  # otherwise the session has ended with its turns
+                    used = NewItem(namespace, key, value, index=False, expires_at=head.expires_at)
+                    await self.store.put_batch([used], connection=tx)
+
+        await uninterrupted(put())
 
     async def get_turn_usage(
         self, user_turn_number: int | None = None, branch_id: str | None = None
@@ -416,6 +441,52 @@ class MemalchemySession(OpenAIAdapter):
             log, self.session_id, version, found[-limit:], len(found) <= limit, prune_prefix
         )
 
+    async def _read_compaction_items(
+        self, limit: int | None
+    ) -> tuple[list[TResponseInputItem], bool]:
+        # The SDK's compaction looks for this name, and without it may send items that it read
+        # before others wrote.
+        branch = await self._current(None)
+        log = self._log_of(branch)
+        version = await log.version(self.session_id)
+        _compacted.set(_Compacted(log, self.session_id, branch, version))
+        items = await self.get_items(limit)
+        return items, limit is not None and len(items) < limit
+
+    async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
+        # The SDK's compaction by hand looks for this name, and without it clears the session, with
+        # all branches and with what others wrote meanwhile.
+        self._check_open()
+        read = _compacted.get()
+        if read is None or read.log.db is not self.db or read.session_id != self.session_id:
+            # An EncryptedSession around the compaction read the items itself, at an unknown
+            # version: the SDK then clears the session and adds what is to be in it.
+            return False
+        _compacted.set(None)
+
+        async def replace() -> None:
+            async with self.db.transaction() as tx, self._prolonging(read.log, read.branch, tx):
+                await read.log.replace_suffix(
+                    self.session_id,
+                    0,
+                    [_plain(item) for item in items],
+                    expected_version=read.version,
+                    connection=tx,
+                )
+                usage = usage_namespace(self.session_id, read.branch)
+                await self.store.clear_namespace(usage, connection=tx)
+
+        try:
+            await uninterrupted(replace())
+        except (Conflict, ThreadDeleted) as error:
+            raise Conflict(
+                f"session {self.session_id!r} was changed while it was compacted; nothing was "
+                "replaced. Compact it again",
+                expected=read.version,
+                current=getattr(error, "current", None),
+            ) from error
+        return True
+
     # --- Reading and writing a branch -------------------------------------------------------------
 
     async def _all_items(self, log: ThreadLog) -> list[Any]:
@@ -439,14 +510,15 @@ class MemalchemySession(OpenAIAdapter):
             await self._append_to(log, branch, as_json)
 
     async def _append_to(self, log: ThreadLog, branch: str, given: list[Any]) -> None:
-        if branch == MAIN:
+        if branch == MAIN and self._ttl is None:
             await log.append(self.session_id, given)
             return
         try:
             async with self.db.transaction() as tx:
-                await log.append(self.session_id, given, connection=tx)
+                async with self._prolonging(log, branch, tx):
+                    await log.append(self.session_id, given, connection=tx)
                 # The append waited for whoever deletes or clears the branch, so read only now.
-                state = await self._state(branch, tx)
+                state = OPEN if branch == MAIN else await self._state(branch, tx)
                 if state != OPEN:
                     raise _BranchGone
         except _BranchGone:
@@ -456,7 +528,38 @@ class MemalchemySession(OpenAIAdapter):
                     "added. Switch to another branch first"
                 ) from None
             self._leave(branch)
-            await self._log_of(MAIN).append(self.session_id, given)
+            await self._append_to(self._log_of(MAIN), MAIN, given)
+
+    @asynccontextmanager
+    async def _prolonging(
+        self, log: ThreadLog, branch: str, tx: HostConnection
+    ) -> AsyncIterator[None]:
+        """Let what is stored beside a branch's items live as long as they do after the block.
+
+        Without a ttl of this object it does nothing: that would cost each append some statements.
+        """
+        if self._ttl is None:
+            yield
+            return
+        ends = await hold_branches(self.db, self.session_id, tx)
+        yield
+        head = await log.hold(self.session_id, tx)
+        ends[branch] = None if head is None else head.expires_at
+        usage = usage_namespace(self.session_id, branch)
+        items = await self.store.list_items(usage, limit=NO_LIMIT, connection=tx)
+        await end_items(self.store, items, ends[branch], tx)
+        await self._end_with_session(ends, tx)
+
+    async def _end_with_session(
+        self, ends: Mapping[str, datetime | None], tx: HostConnection
+    ) -> None:
+        """Let the description and the names of branches end with the last of the branches."""
+        places = [(SESSIONS, self.session_id), (BRANCHES, self.session_id)]
+        await self.store.hold(places, tx)
+        for place in places:
+            item = await self.store.get_item(*place, connection=tx)
+            if item is not None:
+                await end_items(self.store, [item], end_of_session(ends, self._ttl), tx)
 
     async def _create(
         self, name: str, *, turn: int | None = None, before: int | None = None
@@ -478,10 +581,11 @@ class MemalchemySession(OpenAIAdapter):
 
         async def create() -> None:
             async with self.db.transaction() as tx:
+                ends = await hold_branches(self.db, self.session_id, tx)
                 end = before if turn is None else await self._position_of(turn, source, tx)
                 if name in (MAIN, source) or await other.tail(self.session_id, 1, connection=tx):
                     raise taken
-                await self._set_states(opened, tx)
+                await self._set_states(opened, ends, tx)
                 last = await log.tail(self.session_id, 1, before=end, connection=tx)
                 if last:
                     await log.fork(
@@ -500,12 +604,16 @@ class MemalchemySession(OpenAIAdapter):
         return name
 
     async def _set_states(
-        self, change: Callable[[dict[str, str]], dict[str, str]], tx: HostConnection
+        self,
+        change: Callable[[dict[str, str]], dict[str, str]],
+        ends: Mapping[str, datetime | None],
+        tx: HostConnection,
     ) -> None:
         def changed(item: StoreItem | None) -> dict[str, str]:
             return change({} if item is None else item.value)
 
         await self.store.change(BRANCHES, self.session_id, changed, index=False, connection=tx)
+        await self._end_with_session(ends, tx)
 
     async def _state(self, branch: str, connection: HostConnection | None = None) -> str:
         known = await self.store.get(BRANCHES, self.session_id, connection=connection)
@@ -611,6 +719,20 @@ class MemalchemySession(OpenAIAdapter):
         log = self._log_of(branch)
         _, found = await log.scan(self.session_id, make, connection=connection)
         return found
+
+
+@dataclass(frozen=True)
+class _Compacted:
+    """A branch as it was when its items were read to be compacted."""
+
+    log: ThreadLog
+    session_id: str
+    branch: str
+    version: int
+
+
+_compacted: ContextVar[_Compacted | None] = ContextVar("compacted", default=None)
+"""The last of them in this task: several compactions may use one session object at once."""
 
 
 class _BranchGone(Exception):

@@ -8,6 +8,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
+from memalchemy._transactions import transaction_of
 from memalchemy.contracts import EntryHit, Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.importers.openai_layout import (
@@ -18,8 +19,13 @@ from memalchemy.importers.openai_layout import (
     branch_of,
     usage_namespace,
 )
-from memalchemy.integrations._base import AnyDatabase, paged
-from memalchemy.integrations.openai_agents._adapter import OpenAIAdapter, uninterrupted
+from memalchemy.integrations._base import AnyDatabase, end_items, paged
+from memalchemy.integrations.openai_agents._adapter import (
+    OpenAIAdapter,
+    end_of_session,
+    hold_branches,
+    uninterrupted,
+)
 from memalchemy.integrations.openai_agents.session import MemalchemySession
 from memalchemy.log.listing import entry_namespaces
 from memalchemy.store import Store
@@ -106,7 +112,8 @@ class MemalchemySessions(OpenAIAdapter):
     ) -> dict[str, Any]:
         """Add to the description of a session (a user's id, a title), and return all of it.
 
-        ``None`` removes a name, names that are not given stay. Concurrent calls lose nothing.
+        ``None`` removes a name, names that are not given stay. Concurrent calls lose nothing. The
+        description ends with the session; before the first item, ``ttl`` after this call.
 
         Raises:
             NotSerialisable, TooLarge: it cannot be stored.
@@ -116,9 +123,14 @@ class MemalchemySessions(OpenAIAdapter):
             known: dict[str, Any] = {} if item is None else item.value
             return {name: v for name, v in (known | metadata).items() if v is not None}
 
-        found: dict[str, Any] | None = await self.store.change(
-            SESSIONS, session_id, updated, connection=connection
-        )
+        async with transaction_of(self.db, connection) as tx:
+            ends = await hold_branches(self.db, session_id, tx)
+            found: dict[str, Any] | None = await self.store.change(
+                SESSIONS, session_id, updated, connection=tx
+            )
+            item = await self.store.get_item(SESSIONS, session_id, connection=tx)
+            if item is not None:
+                await end_items(self.store, [item], end_of_session(ends, self._ttl), tx)
         return found or {}
 
     async def search(

@@ -220,7 +220,12 @@ class ItemCheck:
         async for page in pages:
             for row in page:
                 program = partial(read_versions, d, self.tenant, row.namespace, False)
-                counter = (await self.db.run(program, READ)).get(row.namespace)
+                location = StoreNamespace(self.tenant, row.namespace)
+                try:
+                    counter = (await self.db.run(program, READ)).get(row.namespace)
+                except Corrupt as error:
+                    self._add("counter", str(error), location)
+                    continue
                 if counter is None or not 1 <= row.last_change <= counter.version:
                     there = "none" if counter is None else f"at {counter.version}"
                     what = (
@@ -228,7 +233,6 @@ class ItemCheck:
                         f"{there}: searches of a running process may miss changes"
                     )
                     remedy = "restart the processes that search it, and put its items again"
-                    location = StoreNamespace(self.tenant, row.namespace)
                     self._add("counter", what, location, remedy=remedy)
 
     def _all(self) -> dict[str, Any]:

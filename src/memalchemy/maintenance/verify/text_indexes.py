@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from sqlalchemy import Executable
 
 from memalchemy.database import (
+    EXAMINE_INDEX,
     MAINTENANCE,
     READ,
     READ_IN_TRANSACTION,
@@ -46,7 +47,8 @@ LOG_INDEXES = ("deltas_search", "checkpoints_meta")
 KEPT_ROWS = 1000
 """The number of missed rows that are looked for again after a repair."""
 
-REBUILD_STEPS = 2
+REBUILD_STEPS = 16
+COMPARISON_STEPS = 3
 """The largest number of statements that rebuild an index."""
 
 
@@ -138,7 +140,7 @@ class TextIndexCheck:
             except AuthenticationFailed:
                 before.obstacle = "this role may not rebuild it"
                 continue
-            except (CapabilityMissing, StatementFailed) as error:
+            except (CapabilityMissing, Corrupt, StatementFailed) as error:
                 before.obstacle = str(error).removesuffix(".")
                 continue
             after = self.faults[index] = IndexFaults()
@@ -198,15 +200,15 @@ class TextIndexCheck:
             if not state:
                 faults.reason = "is not there"
             elif not state[0].in_use:
-                faults.reason = "is not valid, so that no query uses it"
-        if whole and d.text.check_integrity(index) is not None:
+                faults.reason = "is not valid: it is not kept up to date, or no query uses it"
+        if whole and d.text.check_integrity(index):
             if self.db.read_only:
                 self._uncompared.append(index)
                 return
             try:
-                await self.db.run(
-                    partial(program_of, compare_with_rows(d, index=index)), WRITE_ROWS
-                )
+                count = len(d.text.check_integrity(index))
+                steps = [compare_with_rows(d, index=index, step=n) for n in range(count)]
+                await self.db.run(partial(program_of, *steps), EXAMINE_INDEX)
             except KeyMissing:
                 self._uncompared.append(index)
             except Corrupt:
@@ -253,10 +255,11 @@ def read_state(dialect: Dialect) -> Executable | None:
     return dialect.text.index_state()
 
 
-@statement(index=tuple(TEXT_INDEXES))
-def compare_with_rows(dialect: Dialect, index: str) -> Executable | None:
-    """Let the database compare a text index with its rows."""
-    return dialect.text.check_integrity(index)
+@statement(index=tuple(TEXT_INDEXES), step=range(COMPARISON_STEPS))
+def compare_with_rows(dialect: Dialect, index: str, step: int) -> Executable | None:
+    """Step of letting the database compare a text index with its rows, and write to it."""
+    steps = dialect.text.check_integrity(index)
+    return steps[step] if step < len(steps) else None
 
 
 @statement(index=tuple(TEXT_INDEXES))
@@ -273,6 +276,6 @@ def use_text_indexes(dialect: Dialect) -> Executable | None:
 
 @statement(index=tuple(TEXT_INDEXES), step=range(REBUILD_STEPS))
 def rebuild(dialect: Dialect, index: str, step: int) -> Executable | None:
-    """Rebuild a text index, in one step or two."""
+    """Step of building a text index anew."""
     steps = dialect.text.rebuild(index)
     return steps[step] if step < len(steps) else None

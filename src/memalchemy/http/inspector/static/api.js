@@ -38,7 +38,7 @@ const onRefusal = new Set();
 export const whenRefused = (listener) => onRefusal.add(listener);
 
 /**
- * GET `api/<name>` with parameters; lists are repeated parameters, null and "" are left out.
+ * GET `api/<name>` with parameters; lists are repeated parameters, null is left out. "" is an id like any other.
  *
  * Raises `Problem`, and the abort's own error if `signal` aborts.
  */
@@ -47,7 +47,7 @@ export async function get(name, parameters = {}, signal = null) {
   url.hash = "";
   for (const [key, value] of Object.entries(parameters)) {
     if (Array.isArray(value)) value.forEach((one) => url.searchParams.append(key, one));
-    else if (value !== null && value !== undefined && value !== "") url.searchParams.set(key, value);
+    else if (value !== null && value !== undefined) url.searchParams.set(key, value);
   }
   const headers = { Accept: "application/json" };
   const sent = token();

@@ -1,11 +1,11 @@
 // Views by hash routes: "#/thread?thread=…&ns=…&at=…". Everything a view shows is in its address.
 
-/** The address of a view; lists become repeated parameters, null and "" are left out. */
+/** The address of a view; lists become repeated parameters, null is left out. "" is an id like any other. */
 export function href(name, parameters = {}) {
   const query = new URLSearchParams();
   for (const [key, value] of Object.entries(parameters)) {
     if (Array.isArray(value)) value.forEach((one) => query.append(key, one));
-    else if (value !== null && value !== undefined && value !== "") query.set(key, value);
+    else if (value !== null && value !== undefined) query.set(key, value);
   }
   const text = query.toString();
   return `#/${name}${text ? `?${text}` : ""}`;

@@ -16,7 +16,7 @@ export function diff(context) {
   const head = h("div.diff-head");
   put(root, head, place);
 
-  if (!context.about().newest_id) {
+  if (context.about().newest_id === null) {
     put(root, empty("swap", "Nothing to compare", "A difference is that of two steps; this thread has entries only."));
     return {};
   }
@@ -32,10 +32,10 @@ export function diff(context) {
   function side(letter, id, step) {
     const change = (to) => (letter === "a" ? { a: to, b } : { a, b: to });
     const child = id === null ? null : [...steps.known.values()].find((one) => one.parent_id === id && one.lane === step?.lane);
-    const arrow = (name, text, to) => h("button.ghost", { type: "button", "aria-label": text, title: text, disabled: !to, on: { click: () => context.open(change(to)) } }, icon(name));
+    const arrow = (name, text, to) => h("button.ghost", { type: "button", "aria-label": text, title: text, disabled: (to ?? null) === null, on: { click: () => context.open(change(to)) } }, icon(name));
     return h("div.diff-side", { class: `side-${letter}` },
       h("span.diff-letter", { "aria-hidden": "true" }, letter === "a" ? "−" : "+"),
-      h("span.diff-step", {}, h("span.muted.small", {}, letter === "a" ? "Before" : "After"), id ? code(id, 24) : h("span.muted", {}, "nothing"),
+      h("span.diff-step", {}, h("span.muted.small", {}, letter === "a" ? "Before" : "After"), id !== null ? code(id, 24) : h("span.muted", {}, "nothing"),
         step ? h("span.muted.small", {}, time(step.occurred_at ?? step.saved_at)) : null),
       arrow("left", letter === "a" ? "An earlier step before" : "An earlier step after", step?.parent_id),
       arrow("right", letter === "a" ? "A later step before" : "A later step after", child?.checkpoint_id));
@@ -44,11 +44,11 @@ export function diff(context) {
   async function draw() {
     await pick();
     if (signal.aborted) return undefined;
-    const [one, two] = await Promise.all([a ? steps.find(a) : null, steps.find(b)]);
+    const [one, two] = await Promise.all([a !== null ? steps.find(a) : null, steps.find(b)]);
     put(head, side("a", a, one),
-      h("button.ghost", { type: "button", "aria-label": "Swap the two steps", title: "Swap", disabled: !a, on: { click: () => context.open({ a: b, b: a }) } }, icon("swap")),
+      h("button.ghost", { type: "button", "aria-label": "Swap the two steps", title: "Swap", disabled: a === null, on: { click: () => context.open({ a: b, b: a }) } }, icon("swap")),
       side("b", b, two));
-    if (!a) {
+    if (a === null) {
       return empty("swap", "This is the first step", "Nothing comes before it. Choose another step on the timeline.");
     }
     const raw = context.get("raw") ?? null;

@@ -13,7 +13,7 @@ export function entries({ root, signal, where }) {
   put(root, place);
   const ask = (before = null) => get("entries", { ...where, before, limit: PAGE }, signal);
   const row = (entry) => h("li.card.entry", { data: { row: "" }, tabindex: -1 },
-    h("div.card-head", {}, h("span.index", {}, `#${number(entry.position)}`), entry.key ? code(entry.key, 60) : null, h("span.spacer"), time(entry.occurred_at ?? entry.stored_at)),
+    h("div.card-head", {}, h("span.index", {}, `#${number(entry.position)}`), entry.key !== null && entry.key !== undefined ? code(entry.key, 60) : null, h("span.spacer"), time(entry.occurred_at ?? entry.stored_at)),
     tree(entry.value, { load: (path, offset) => get("entry", { ...where, position: entry.position, path, offset }, signal).then((got) => got.node), label: `Entry ${entry.position}`, open: 1 }));
 
   const draw = async () => {

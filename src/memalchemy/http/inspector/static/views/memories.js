@@ -24,7 +24,7 @@ export function memories({ root, parameters, signal, title, listen }) {
     signal, label: KINDS.find(([name]) => name === kind)[1], kind: "card", rows: 4,
     key: (row) => JSON.stringify([row.namespace, row.key ?? row.thread_id]),
     load: async (cursor) => {
-      const got = await get("memories", { kind, user: kind === "conversations" ? null : user, cursor, limit: 50 }, signal);
+      const got = await get("memories", { kind, user: kind === "conversations" ? null : user || null, cursor, limit: 50 }, signal);
       return { rows: got.memories, next: got.next };
     },
     draw: (row) => h("li", {}, (CARDS[kind] ?? other)(row)),
@@ -38,7 +38,7 @@ export function memories({ root, parameters, signal, title, listen }) {
 
   function changed() {
     title(`${KINDS.find(([name]) => name === kind)[1]} · Memories`);
-    replace("memories", { kind: kind === "facts" ? null : kind, user });
+    replace("memories", { kind: kind === "facts" ? null : kind, user: user || null });
     list = make();
     put(place, list.element);
     list.start();
@@ -65,7 +65,7 @@ export function memories({ root, parameters, signal, title, listen }) {
 const CARDS = { facts: fact, episodes: episode, conversations: conversation, "long-term": longTerm };
 
 const itemLink = (row) => (row.key === undefined || row.key === null ? null : href("item", { ns: row.namespace ?? [], key: row.key }));
-const threadLink = (row) => (row.thread_id ? href("thread", { thread: row.thread_id, ns: row.namespace ?? [] }) : null);
+const threadLink = (row) => (row.thread_id !== undefined && row.thread_id !== null ? href("thread", { thread: row.thread_id, ns: row.namespace ?? [] }) : null);
 
 function card(row, link, head, body, foot) {
   const to = link ?? itemLink(row) ?? threadLink(row);

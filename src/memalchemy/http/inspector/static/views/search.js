@@ -35,7 +35,7 @@ export function search({ root, parameters, signal, title }) {
     asked.abort();
     asked = new AbortController();
     const mine = asked;
-    replace("search", { q, kind });
+    replace("search", { q: q || null, kind });
     title(q ? `“${q.slice(0, 60)}” · Search` : "Search");
     if (!q.trim()) {
       put(filter);
@@ -70,7 +70,7 @@ export function search({ root, parameters, signal, title }) {
     put(filter, choices("Kind", [{ value: null, text: "All", count: number(hits.length) },
       ...KINDS.filter(([name]) => count(name) || name === kind).map(([value, text]) => ({ value, text, count: number(count(value)) }))], kind, (value) => {
       kind = value;
-      replace("search", { q, kind });
+      replace("search", { q: q || null, kind });
       list();
     }));
     list();
@@ -98,5 +98,5 @@ function hitRow(hit) {
       h("span.hit-where", {}, code(hit.kind === "item" ? hit.key : hit.thread_id, 56), hit.namespace?.length ? h("span.muted", {}, namespacePath(hit.namespace)) : null),
       h("span.spacer"), score(hit.score)),
     h("span.snippet", {}, (hit.snippet ?? []).map((part) => (part.hit ? h("mark", {}, visible(part.text)) : visible(part.text)))),
-    h("span.hit-foot", {}, hit.checkpoint_id ? code(hit.checkpoint_id, 24) : null, hit.kind === "entry" ? h("span", {}, `entry ${number(hit.position)}`) : null, time(hit.occurred_at))));
+    h("span.hit-foot", {}, hit.kind === "step" ? code(hit.checkpoint_id, 24) : null, hit.kind === "entry" ? h("span", {}, `entry ${number(hit.position)}`) : null, time(hit.occurred_at))));
 }

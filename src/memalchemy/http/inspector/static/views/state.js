@@ -10,7 +10,7 @@ import { stepBar } from "./steps.js";
 
 export function state(context) {
   const { root, signal, where } = context;
-  if (!context.about().newest_id) {
+  if (context.about().newest_id === null) {
     // A log has entries in place of states.
     return entries(context);
   }

@@ -61,7 +61,7 @@ export function stepBar(context, signal) {
 
   const to = (id) => context.open({ at: id === context.about().newest_id ? null : id, path: null });
   const arrow = (name, text, id, hint) => h("button.ghost", {
-    type: "button", "aria-label": text, title: `${text} (${hint})`, disabled: !id, on: { click: () => to(id) },
+    type: "button", "aria-label": text, title: `${text} (${hint})`, disabled: id === null || id === undefined, on: { click: () => to(id) },
   }, icon(name));
 
   function draw(step) {
@@ -76,7 +76,7 @@ export function stepBar(context, signal) {
       h("a.button.small", { href: context.link({ tab: "timeline", at }) }, "Choose on the timeline"));
   }
 
-  if (at) {
+  if (at !== null) {
     draw(null);
     context.steps.around(at).then((found) => {
       if (signal.aborted) return;
@@ -90,8 +90,9 @@ export function stepBar(context, signal) {
     bar,
     key(pressed) {
       const id = { "[": state.before, "]": state.after }[pressed];
-      if (id) to(id);
-      return Boolean(id);
+      if (id === null || id === undefined) return false;
+      to(id);
+      return true;
     },
   };
 }

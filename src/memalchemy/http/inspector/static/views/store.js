@@ -19,7 +19,7 @@ export function store({ root, parameters, signal, title, listen }) {
     signal, label: "Items", kind: "row", rows: 8,
     key: (row) => JSON.stringify([row.namespace, row.key]),
     load: async (cursor) => {
-      const got = await get("items", { ns, q, below: below ? 1 : 0, internal: internal ? 1 : 0, cursor, limit: 50 }, signal);
+      const got = await get("items", { ns, q: q || null, below: below ? 1 : 0, internal: internal ? 1 : 0, cursor, limit: 50 }, signal);
       return { rows: got.items, next: got.next };
     },
     draw: itemRow,
@@ -29,7 +29,7 @@ export function store({ root, parameters, signal, title, listen }) {
   });
 
   const changed = () => {
-    replace("store", { ns, q, below: below ? null : "0", internal: internal ? "1" : null });
+    replace("store", { ns, q: q || null, below: below ? null : "0", internal: internal ? "1" : null });
     list.start();
   };
   const tick = (text, about, checked, onChange) => {

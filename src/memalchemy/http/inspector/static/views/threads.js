@@ -21,7 +21,7 @@ export function threads({ root, parameters, signal, title, listen }) {
     signal, label: "Threads", kind: "row", rows: 10,
     key: (row) => JSON.stringify([row.namespace, row.thread_id]),
     load: async (cursor) => {
-      const got = await get("threads", { q, framework: chosen(), cursor, limit: PAGE }, signal);
+      const got = await get("threads", { q: q || null, framework: chosen(), cursor, limit: PAGE }, signal);
       isScanned = got.order === "id";
       return { rows: got.threads, next: got.next };
     },
@@ -42,7 +42,7 @@ export function threads({ root, parameters, signal, title, listen }) {
   const counts = h("p.counts.muted", { role: "status" });
 
   function changed() {
-    replace("threads", { q, framework: chosen() });
+    replace("threads", { q: q || null, framework: chosen() });
     list.start();
   }
 

@@ -148,14 +148,14 @@ export function timeline(context) {
       h("div.side-actions", {},
         h("a.button", { href: context.link({ tab: "transcript", at }) }, "Transcript"),
         h("a.button", { href: context.link({ tab: "state", at }) }, "State"),
-        step.parent_id ? h("a.button", { href: context.link({ tab: "diff", a: step.parent_id, b: id }) }, "What changed") : null,
+        step.parent_id !== null ? h("a.button", { href: context.link({ tab: "diff", a: step.parent_id, b: id }) }, "What changed") : null,
         step.writes || step.interrupt ? h("a.button", { href: context.link({ tab: "writes", at }) }, "Writes") : null),
       facts([
         ["Happened", step.occurred_at ? h("time", { datetime: step.occurred_at }, full(step.occurred_at)) : "–"],
         step.saved_at && step.saved_at !== step.occurred_at ? ["Saved", h("time", { datetime: step.saved_at }, full(step.saved_at))] : null,
         ["State", bytes(step.raw_bytes)],
         ["Stored", [bytes(step.stored_bytes), saved ? h("span.muted", {}, ` ${saved} smaller`) : null]],
-        step.parent_id ? ["Follows", h("button.link.mono", { type: "button", on: { click: () => choose(step.parent_id) } }, code(step.parent_id, 26))] : ["Follows", "nothing: the first"],
+        step.parent_id !== null ? ["Follows", h("button.link.mono", { type: "button", on: { click: () => choose(step.parent_id) } }, code(step.parent_id, 26))] : ["Follows", "nothing: the first"],
         step.writes ? ["Writes", number(step.writes)] : null,
       ], { class: "column" }),
       metadata(step.metadata));
@@ -193,7 +193,7 @@ export function timeline(context) {
       main.scrollTop = top;
       for (const [id, { button }] of buttons) if (!before.has(id)) button.closest("li").classList.add("fresh");
       if (focused) buttons.get(focused)?.button.focus({ preventScroll: true });
-      if (!context.get("at")) {
+      if (context.get("at") === null) {
         chosen = context.about().newest_id;
         for (const [id, { button }] of buttons) {
           if (id === chosen) button.setAttribute("aria-current", "true");

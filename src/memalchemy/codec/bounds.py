@@ -1,0 +1,453 @@
+"""Bounds on what bytes and JSON from outside may become: the one door to the parsers of both.
+
+A byte may become an empty map of 72 bytes of memory, and compressed it takes a fraction of a bit.
+The hashes of numbers, UUIDs, decimals, and of tuples and frozensets of these can be foreseen, so
+that a set of them can compare each member with all others. Both are counted here before
+anything is built, at a cost that grows with the bytes and not with what they would become.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+import orjson
+import ormsgpack
+
+MAX_OVERHEAD = 64 * 1024 * 1024
+"""Bytes of memory that a value may take above `EXPANSION` times the size of its encoding."""
+
+EXPANSION = 6
+"""Bytes of memory that a byte of an ordinary value may take: those of a long conversation of short
+messages take five, an empty map takes seventy.
+"""
+
+_ALLOWANCE = 4 * 1024 * 1024
+"""Bytes for what is not counted, such as blocks of memory that are not full."""
+
+_SMALL = MAX_OVERHEAD // 200
+"""Bytes of a value in the plain form that cannot take too much memory."""
+
+COMPARISONS = 1_000
+"""Comparisons of members with equal hashes that any set may need."""
+
+COMPARISONS_A_MEMBER = 16
+"""Comparisons that a set may need beyond that, for each of its members."""
+
+_TAGGED = b"\xc1"
+"""First byte of the tagged form of a value, from which a second tree is built."""
+
+
+class Oversized(ValueError):
+    """What is to be decoded would take more memory than its size allows."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"would take over {limit:,} bytes of memory")
+        self.size = size
+        self.limit = limit
+
+
+class Colliding(ValueError):
+    """Building a set would compare each member with all others, as their hashes are equal."""
+
+    def __init__(self) -> None:
+        super().__init__("is a set or map whose members have too many equal hashes")
+
+
+# --- MessagePack ----------------------------------------------------------------------------------
+
+
+def unpack(encoded: bytes) -> Any:
+    """Parse a value in the plain form, or in the tagged form as the tree with its tags.
+
+    Raises:
+        Oversized: the value would take too much memory.
+        ValueError: it is not MessagePack.
+    """
+    check_memory((encoded,))
+    return ormsgpack.unpackb(memoryview(encoded)[1:] if encoded[:1] == _TAGGED else encoded)
+
+
+def unpack_foreign(encoded: bytes, extension: Callable[[int, bytes], Any]) -> Any:
+    """Parse MessagePack that another library wrote, whose keys may be other things than texts.
+
+    Raises:
+        Oversized, ValueError: as `unpack`.
+        Colliding: keys that are lists have too many equal hashes.
+    """
+    if encoded[:1] == _TAGGED:
+        raise ValueError("no MessagePack begins with this byte")
+    check_memory((encoded,))
+    _check_list_keys(encoded)
+    return ormsgpack.unpackb(encoded, ext_hook=extension, option=ormsgpack.OPT_NON_STR_KEYS)
+
+
+def unpack_plain(encoded: bytes) -> Any:
+    """Parse a value in the plain form, as `unpack` does; one in the tagged form is a ValueError."""
+    if len(encoded) > _SMALL:
+        check_memory((encoded,))
+    return ormsgpack.unpackb(encoded)
+
+
+def check_memory(parts: Iterable[bytes]) -> None:
+    """Check that values, which are decoded together, do not take too much memory.
+
+    Raises:
+        Oversized: they do.
+    """
+    parts = tuple(parts)
+    limit = MAX_OVERHEAD - _ALLOWANCE + EXPANSION * sum(map(len, parts))
+    if sum(len(part) * _rates(part)[1] for part in parts) <= limit:
+        return
+    if sum(map(_quick_bound, parts)) <= limit:
+        return
+    size = 0
+    for part in parts:
+        size += _memory(part, limit - size)
+        if size > limit:
+            raise Oversized(size, limit)
+
+
+_ASCII = bytes(range(0x80))
+
+
+def _rates(part: bytes) -> tuple[int, int]:
+    """Return the most memory that an ASCII byte, and that any other byte can become."""
+    return (96, 448) if part[:1] == _TAGGED else (8, 200)
+
+
+def _quick_bound(part: bytes) -> int:
+    """Return an upper bound of `_memory`, in one pass that is written in C."""
+    ascii_rate, rate = _rates(part)
+    others = len(part.translate(None, _ASCII))
+    return (len(part) - others) * ascii_rate + others * rate
+
+
+# Values of one width that stand side by side: small numbers and constants, longer numbers, empty
+# lists, empty maps.
+_RUNS = re.compile(
+    rb"([\x00-\x7f\xc0\xc2\xc3\xe0-\xff]++)|((?:[\xcc\xd0].)++)|((?:[\xcd\xd1]..)++)"
+    rb"|((?:[\xca\xce\xd2].{4})++)|((?:[\xcb\xcf\xd3].{8})++)|(\x90++)|(\x80++)",
+    re.DOTALL,
+)
+_WIDTHS = (0, 1, 2, 3, 5, 9, 1, 1)
+_LENGTHS = {
+    **{0xC4: 1, 0xC5: 2, 0xC6: 4, 0xC7: 1, 0xC8: 2, 0xC9: 4},
+    **{0xD9: 1, 0xDA: 2, 0xDB: 4, 0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4},
+}
+"""Bytes of the length that follows the first byte of a long value."""
+_EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
+_POINTER = 8
+_COPIED_POINTER = 18
+"""Bytes of a place in a list, and in the copy that grows while the tags of a list are read."""
+_LIST, _COPIED_LIST = 56, 56 + 88
+_OBJECT = 64
+"""Bytes of a number, or of a text or bytes without the content."""
+_LEAF_TAGS = {b"~dt": 256, b"~h": 1024, b"~m": 96, b"~p": 96}
+"""Bytes of the object that a tag becomes; of another tag it is 128."""
+
+
+def _memory(part: bytes, limit: int) -> int:
+    """Return the bytes of memory that a value is decoded in, until they are over *limit*."""
+    is_tagged = part[:1] == _TAGGED
+    pointer, list_ = (_COPIED_POINTER, _COPIED_LIST) if is_tagged else (_POINTER, _LIST)
+    run_sizes = (0, 0, 32, 32, 32, 32, list_, (1 + is_tagged) * _SMALL_MAPS[0])
+    size, at, end = 0, int(is_tagged), len(part)
+    while at < end and size <= limit:
+        first = part[at]
+        if (run := _RUNS.match(part, at)) is not None:
+            kind = run.lastindex or 0
+            number = (run.end() - at) // _WIDTHS[kind]
+            size += number * (pointer + run_sizes[kind])
+            at = run.end()
+            continue
+        length, body = _head(part, at, first)
+        size += pointer
+        if first & 0xF0 == 0x90 or first in (0xDC, 0xDD):
+            size += list_
+            at = body
+        elif first & 0xF0 == 0x80 or first in (0xDE, 0xDF):
+            tag = _tag_at(part, body) if is_tagged and length == 1 else b""
+            if tag:
+                size += _map_memory(1) + _LEAF_TAGS.get(tag, 128)
+                body += 1 + len(tag)
+                if tag in (b"~s", b"~f") and body < end:
+                    members, _ = _head(part, body, part[body])
+                    size += set_memory(min(members, end - body))
+            else:
+                size += (1 + is_tagged) * _map_memory(min(length, end - at))
+            at = body
+        else:
+            size += _OBJECT + (
+                _text_memory(part[body : body + length])
+                if first & 0xE0 == 0xA0 or 0xD9 <= first <= 0xDB
+                else length
+            )
+            at = body + length
+    return size
+
+
+def _head(part: bytes, at: int, first: int) -> tuple[int, int]:
+    """Return the length of a value, in bytes or in members, and where its content begins."""
+    if 0x80 <= first < 0xA0:
+        return first & 0x0F, at + 1
+    if 0xA0 <= first < 0xC0:
+        return first & 0x1F, at + 1
+    if (extension := _EXTENSIONS.get(first)) is not None:
+        return extension, at + 2
+    digits = _LENGTHS.get(first, 0)
+    is_extension = 0xC7 <= first <= 0xC9
+    length = int.from_bytes(part[at + 1 : at + 1 + digits], "big")
+    return length, at + 1 + digits + is_extension
+
+
+def _tag_at(part: bytes, at: int) -> bytes:
+    """Return the tag that a map of one key has there; nothing if it has another key."""
+    name = part[at + 1 : at + 1 + (part[at] & 0x1F)] if part[at : at + 1] in _SHORT_NAMES else b""
+    return name if name[:1] == b"~" else b""
+
+
+_SHORT_NAMES = (b"\xa2", b"\xa3")
+
+
+def _text_memory(text: bytes) -> int:
+    """Return the bytes of a text's characters: one character of four bytes makes all of them so."""
+    if text.isascii():
+        return len(text)
+    width = 4 if _ASTRAL.search(text) else 2
+    return 32 + width * len(text.translate(None, _CONTINUATIONS))
+
+
+_ASTRAL = re.compile(rb"[\xf0-\xff]")
+_CONTINUATIONS = bytes(range(0x80, 0xC0))
+"""Bytes of UTF-8 that do not begin a character."""
+
+_SMALL_MAPS = [sys.getsizeof({str(i): i for i in range(size)}) for size in range(32)]
+
+
+def _map_memory(length: int) -> int:
+    return _SMALL_MAPS[length] if length < len(_SMALL_MAPS) else 64 + 100 * length
+
+
+@lru_cache(maxsize=256)
+def set_memory(members: int) -> int:
+    """Return the bytes that building a set takes beside its members, their hashes counted first."""
+    slots = 8
+    while members * 5 >= (slots - 1) * 3:
+        filled = -(-(slots - 1) * 3 // 5)
+        grown = filled * 2 if filled > 50_000 else filled * 4
+        while slots <= grown:
+            slots *= 2
+    # The set, a second one of the hashes, the hashes and a list of the members.
+    return 2 * (216 + (slots * 16 if slots > 8 else 0)) + 48 * members
+
+
+# --- Members of sets, keys of maps ----------------------------------------------------------------
+
+
+def check_members(members: Sequence[Any]) -> None:
+    """Check that a set of *members*, or a map with these keys, is built in linear time.
+
+    Raises:
+        Colliding: it is not.
+        TypeError: a member cannot be one.
+    """
+    if len(set(map(hash, members))) == len(members):
+        return
+    allowed = COMPARISONS + COMPARISONS_A_MEMBER * len(members)
+    groups: dict[int, list[Any]] = {}
+    for member in members:
+        group = groups.setdefault(hash(member), [])
+        for other in group:
+            allowed -= _comparison(member, other, allowed)
+            if allowed < 0:
+                raise Colliding
+            if member == other:
+                break
+        else:
+            group.append(member)
+
+
+def _comparison(a: Any, b: Any, limit: int) -> int:
+    """Return how many steps it takes to compare two values, at most one more than *limit*."""
+    kinds = {type(a), type(b)}
+    if kinds == {int, Decimal}:  # which converts the int to the other base
+        number = a if type(a) is int else b
+        return min((number.bit_length() // 1024 + 1) ** 2, limit + 1)
+    if kinds == {tuple}:
+        steps = 1
+        for left, right in zip(a, b, strict=False):
+            if steps > limit:
+                break
+            steps += _comparison(left, right, limit - steps)
+        return steps
+    if kinds == {frozenset}:  # whose members may have equal hashes again
+        return min(_weight(a, limit) * _weight(b, limit), limit + 1)
+    return 1
+
+
+def _weight(value: Any, limit: int) -> int:
+    weight, level = 0, [value]
+    while level and weight <= limit:
+        weight += len(level)
+        level = list(chain.from_iterable(one for one in level if type(one) in (tuple, frozenset)))
+    return weight
+
+
+_LISTS = bytes([*range(0x90, 0xA0), 0xDC, 0xDD])
+_FEW_LISTS = 64
+
+
+def _check_list_keys(part: bytes) -> None:
+    """Check the keys of maps that are lists, which become tuples.
+
+    The hashes of other keys are random, or at most a few dozen numbers have the same one.
+
+    Raises:
+        Colliding: too many have equal hashes.
+    """
+    if len(part) - len(part.translate(None, _LISTS)) < _FEW_LISTS:
+        return
+    for ranges in _list_keys(part):
+        keys = [
+            _as_key(ormsgpack.unpackb(part[low:high], option=ormsgpack.OPT_NON_STR_KEYS))
+            for low, high in ranges
+        ]
+        check_members(keys)
+
+
+def _as_key(tree: Any) -> Any:
+    return tuple(map(_as_key, tree)) if type(tree) is list else tree
+
+
+def _list_keys(part: bytes) -> list[list[tuple[int, int]]]:
+    """Return for each map the ranges of bytes of its keys that are lists."""
+    found: list[list[tuple[int, int]]] = []
+    # Of each open container: values left, whether it is a map, its keys, its first byte.
+    open_: list[list[Any]] = []
+    at, end = 0, len(part)
+    while at < end:
+        first, start = part[at], at
+        left = 0
+        if first not in (0x80, 0x90) and (run := _RUNS.match(part, at)) is not None:
+            at += _WIDTHS[run.lastindex or 0]
+        else:
+            length, body = _head(part, at, first)
+            if 0x80 <= first < 0xA0 or 0xDC <= first <= 0xDF:
+                is_map = first & 0xF0 == 0x80 or first in (0xDE, 0xDF)
+                left = length * (2 if is_map else 1)
+                at = body
+                if left:
+                    open_.append([left, is_map, [], start])
+                    continue
+                if not is_map and open_ and open_[-1][1] and open_[-1][0] % 2 == 0:
+                    open_[-1][2].append((start, at))
+            else:
+                at = body + length
+        while open_:
+            open_[-1][0] -= 1
+            if open_[-1][0]:
+                break
+            _, is_map, keys, start = open_.pop()
+            if keys:
+                found.append(keys)
+            if not is_map and open_ and open_[-1][1] and open_[-1][0] % 2 == 0:
+                open_[-1][2].append((start, at))
+    return found
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_JSON_SIGNS = ((b"{", 248), (b"[", 72), (b",", 56), (b":", 32), (b'"', 36))
+"""Bytes of memory that what begins with a sign becomes, at most; of a text, without its content."""
+
+
+def parse_json(document: bytes | str, **options: Any) -> Any:
+    """Parse JSON as `json.loads` does.
+
+    Raises:
+        Oversized: it would take too much memory.
+        ValueError: it is not JSON.
+    """
+    check_json(document)
+    return json.loads(document, **options)
+
+
+def parse_plain_json(document: bytes | str) -> Any:
+    """Parse JSON as `orjson.loads` does, which is faster and takes no numbers of over 64 bits.
+
+    Raises:
+        ValueError: as `parse_json`.
+    """
+    check_json(document)
+    return orjson.loads(document)
+
+
+def check_json(document: bytes | str) -> None:
+    """Check that a JSON document does not take too much memory.
+
+    Raises:
+        Oversized: it does.
+    """
+    if len(document) * _JSON_SIGNS[0][1] <= MAX_OVERHEAD:
+        return
+    encoded = document if isinstance(document, bytes) else document.encode("utf-8", "replace")
+    limit = MAX_OVERHEAD + len(encoded)
+    text = len(encoded)
+    if b"\\u" in encoded or not encoded.isascii():
+        text *= 4 if b"\\u" in encoded or _ASTRAL.search(encoded) else 2
+    size = 2 * text + _count_signs(encoded)
+    if size > limit:
+        for string in _STRINGS.finditer(encoded):
+            size -= _count_signs(encoded[string.start() + 1 : string.end() - 1])
+            if size <= limit:
+                return
+        raise Oversized(size, limit)
+
+
+def _count_signs(document: bytes) -> int:
+    return sum(document.count(sign) * size for sign, size in _JSON_SIGNS)
+
+
+def check_tree(tree: Any) -> None:
+    """Check that what a JSON tree with tags stands for does not take too much memory beside it.
+
+    Raises:
+        Oversized: it does.
+    """
+    size, own = 0, 0
+    level: list[Any] = [tree]
+    while level:
+        below: list[Any] = []
+        for one in level:
+            kind = type(one)
+            if kind is list:
+                size += _COPIED_LIST + _COPIED_POINTER * len(one)
+                own += len(one) + 2
+                below += one
+            elif kind is dict:
+                size += 2 * _map_memory(len(one)) + _POINTER
+                own += 4 * len(one) + 2
+                if len(one) == 1:
+                    ((tag, content),) = one.items()
+                    if tag in ("~s", "~f") and type(content) is list:
+                        size += set_memory(len(content))
+                    elif tag == "~h":
+                        size += _LEAF_TAGS[b"~h"]
+                below += one.values()
+            elif kind is str:
+                size += _OBJECT + len(one)
+                own += len(one) + 2
+            else:
+                size += 32
+                own += 2
+        if size - own > MAX_OVERHEAD:
+            raise Oversized(size, MAX_OVERHEAD + own)
+        level = below

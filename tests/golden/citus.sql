@@ -10,14 +10,30 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace >= $2::VARCHAR
 AND store_items.namespace < $3::VARCHAR
 
--- checkpoints.erase.erase_item()
+-- checkpoints.erase.erase_item(why=rows)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND store_items.version = $4::BIGINT
 
--- checkpoints.erase.erase_item.found()
+-- checkpoints.erase.erase_item(why=order)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND store_items.version = $4::BIGINT
+
+-- checkpoints.erase.erase_item.found(why=rows)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND store_items.version = $4::BIGINT
+
+-- checkpoints.erase.erase_item.found(why=order)
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
   store_items.created_at
 FROM store_items
@@ -6048,6 +6064,14 @@ INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
     $8::VARCHAR, $9::VARCHAR, $10::TIMESTAMP WITH TIME ZONE, $11::TIMESTAMP WITH TIME ZONE,
     $12::TIMESTAMP WITH TIME ZONE, $13::BIGINT, $14::BYTEA, $15::BYTEA)
+
+-- maintenance.copy.list_checksums()
+SELECT deltas.seq, deltas.checksum
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+ORDER BY deltas.seq
+LIMIT $3
 
 -- maintenance.copy.list_heads(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,

@@ -10,14 +10,30 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :p_internal
 AND store_items.namespace < :p_internal_end
 
--- checkpoints.erase.erase_item()
+-- checkpoints.erase.erase_item(why=rows)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND store_items.version = :p_version
 
--- checkpoints.erase.erase_item.found()
+-- checkpoints.erase.erase_item(why=order)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+
+-- checkpoints.erase.erase_item.found(why=rows)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+
+-- checkpoints.erase.erase_item.found(why=order)
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
   store_items.created_at
 FROM store_items
@@ -6290,6 +6306,14 @@ INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
 VALUES (:p_tenant, :p_namespace, :p_key, :p_meta, :p_version, :p_codec, :p_checksum,
     :p_search_text, :p_field_terms, :p_created_at, :p_updated_at, :p_expires_at, :p_lifetime,
     :p_signature, :p_value)
+
+-- maintenance.copy.list_checksums()
+SELECT deltas.seq, deltas.checksum
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq > :p_after
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.copy.list_heads(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,

@@ -10,14 +10,30 @@ WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
 AND store_items.namespace < ?
 
--- checkpoints.erase.erase_item()
+-- checkpoints.erase.erase_item(why=rows)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
 AND store_items.version = ?
 
--- checkpoints.erase.erase_item.found()
+-- checkpoints.erase.erase_item(why=order)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+
+-- checkpoints.erase.erase_item.found(why=rows)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.created_at
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+
+-- checkpoints.erase.erase_item.found(why=order)
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
   store_items.created_at
 FROM store_items
@@ -6911,6 +6927,15 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.list_checksums()
+SELECT deltas.seq, deltas.checksum
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
 
 -- maintenance.copy.list_heads(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,

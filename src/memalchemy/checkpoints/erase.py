@@ -216,12 +216,12 @@ def list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable | No
     return query.order_by(namespace, key).limit(bindparam("p_limit"))
 
 
-@removal(LIVES)
-def erase_item(dialect: Dialect) -> Executable:
+@removal(LIVES, why=("rows", "order"))
+def erase_item(dialect: Dialect, why: str = "rows") -> Executable:
     """Delete an item, and thereby its vectors, if it has the version that was read."""
     version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
     gone = delete(ITEMS).where(of_item(ITEMS), version)
-    return gone.execution_options(**{PROVES: "rows"})
+    return gone.execution_options(**{PROVES: why})
 
 
 def erase_items(dialect: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:

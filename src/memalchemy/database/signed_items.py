@@ -70,7 +70,7 @@ class ItemSigner:
 
     def before(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
         """Sign the rows that a statement binds; look at the row that it changes in place."""
-        if work.proves is not None and work.does == "delete":
+        if work.proves not in (None, "order") and work.does == "delete":
             yield from self._prove_items(binds)
         elif work.table == "embeddings":
             if work.does == "delete" and work.binds.issuperset(_KEY_BINDS):

@@ -145,8 +145,9 @@ async def copy(
     Before anything is written, all of the source is compared with the target. What the target has
     under the same keys must be equal, or be what an earlier copy left and nobody has written to
     since; otherwise the copy is refused. A log that was copied and changed in the source since is
-    replaced by the source's of now, an item if the source's version of it is later. What the source
-    no longer has stays on the target.
+    replaced by the source's of now, an item if the source's version of it is later, or was put
+    again after the target's was last written; both also if the source's keys have changed. What the
+    source no longer has stays on the target.
 
     Others may write to the source meanwhile. A log is copied as of one moment, and so is an item
     with its vectors; different logs are as of different moments. Run it again for what came since.
@@ -221,6 +222,8 @@ class DatabaseCopy:
         self._progress = progress
         self._started = time.perf_counter()
         self._native_vectors: dict[Database, bool] = {}
+        self._keyed: set[str] = set()
+        """The tenants whose rows in the source may have been encrypted or signed anew."""
         self._plaintext_refused: set[str] = set()
         """The tenants that are encrypted on the target and not in the source."""
 
@@ -229,6 +232,8 @@ class DatabaseCopy:
         for db in (self.source, self.target):
             self._native_vectors[db] = await db.run(partial(has_native_vectors, db), READ)
         await self._count()
+        registered = read_registered_keys(self.source.dialect, scope=self._scope)
+        self._keyed = {row.tenant for row in await run_query(self.source, registered, self._binds)}
         await self._compare_all()
         await self._register_keys()
         await self._copy_all(list_heads, NAMES, self._copy_log)
@@ -337,10 +342,34 @@ class DatabaseCopy:
         unchanged = is_unchanged_copy(there)
         if not same_row(head, there, but="epoch"):
             return OnTarget.OLDER if unchanged else OnTarget.OTHER
-        if unchanged and not self._recheck:
+        # A rotation of keys writes all rows anew, and leaves the head as it is.
+        may_be_encoded_anew = unchanged and log.tenant in self._keyed
+        if self._recheck or not unchanged:
+            same = await self._has_same_rows(log, snapshot, transaction)
+        else:
+            same = not may_be_encoded_anew or await self._has_same_checksums(
+                log, snapshot, transaction
+            )
+        if same:
             return OnTarget.SAME
-        same = await self._has_same_rows(log, snapshot, transaction)
-        return OnTarget.SAME if same else OnTarget.OTHER
+        return OnTarget.OLDER if may_be_encoded_anew else OnTarget.OTHER
+
+    async def _has_same_checksums(
+        self, log: Log, snapshot: Any, transaction: AsyncConnection | None
+    ) -> bool:
+        """Return whether a log that was copied is still stored by the same bytes."""
+        after = BEFORE_ALL
+        while True:
+            binds = log.binds() | {"p_after": after, "p_limit": PAGE}
+            ours, theirs = [
+                await run_query(db, list_checksums(db.dialect), binds, connection)
+                for db, connection in ((self.source, snapshot), (self.target, transaction))
+            ]
+            if [tuple(row) for row in ours] != [tuple(row) for row in theirs]:
+                return False
+            if len(ours) < PAGE:
+                return True
+            after = ours[-1].seq
 
     async def _has_same_rows(
         self, log: Log, snapshot: Any, transaction: AsyncConnection | None
@@ -379,7 +408,8 @@ class DatabaseCopy:
             self._tell(unchanged=1)
             return
         if there is OnTarget.OLDER:
-            removal = partial(remove_log, self.target.dialect, log)
+            # It is replaced by the source's, whatever it says: it may be from before a signing.
+            removal = partial(remove_log, self.target.dialect, log, why="order")
             await self.target.run(removal, WRITE_ROWS, connection=transaction)
         marked = dict(head) | {"epoch": epoch_of_copy(head)}
         await self._insert("threads", [marked], head, transaction)
@@ -427,13 +457,14 @@ class DatabaseCopy:
     ) -> OnTarget:
         """Compare an item and its vectors with the target."""
         ours = await self._read_item(self.source, key, snapshot)
-        return _compare_items(ours, await self._read_item(self.target, key, transaction))
+        theirs = await self._read_item(self.target, key, transaction)
+        return _compare_items(ours, theirs, key["tenant"] in self._keyed)
 
     async def _copy_item(self, key: Values, snapshot: Any, transaction: AsyncConnection) -> None:
         """Copy an item and its vectors to the target, unless they are there."""
         items, vectors = ours = await self._read_item(self.source, key, snapshot)
         theirs = await self._read_item(self.target, key, transaction)
-        there = _compare_items(ours, theirs)
+        there = _compare_items(ours, theirs, key["tenant"] in self._keyed)
         if there is OnTarget.OTHER:
             raise _written_meanwhile(key)
         if there is OnTarget.SAME:
@@ -443,7 +474,7 @@ class DatabaseCopy:
         d, binds = self.target.dialect, _item_binds(key)
         if there is OnTarget.OLDER:
             seen = binds | {"p_version": theirs[0][0]["version"]}
-            if await self._write(erase_item(d), seen, transaction) != 1:
+            if await self._write(erase_item(d, why="order"), seen, transaction) != 1:
                 raise _written_meanwhile(key)
         if there is OnTarget.OTHER_VECTORS:
             await self._write(delete_vectors(d), binds, transaction)
@@ -558,8 +589,11 @@ class DatabaseCopy:
             self._progress(self.report)
 
 
-def _compare_items(ours: Item, theirs: Item) -> OnTarget:
-    """Compare an item that the source has with what the target has."""
+def _compare_items(ours: Item, theirs: Item, keyed: bool) -> OnTarget:
+    """Compare an item that the source has with what the target has.
+
+    If it is *keyed*, its columns may have been encrypted or signed anew since an earlier copy.
+    """
     if not theirs[0]:
         return OnTarget.NOTHING
     item, there = ours[0][0], theirs[0][0]
@@ -570,8 +604,21 @@ def _compare_items(ours: Item, theirs: Item) -> OnTarget:
         # A read has prolonged its life on one side: the later end holds.
         return OnTarget.OLDER if ends > ended else OnTarget.SAME
     same_life = item["created_at"] == there["created_at"]
+    if (
+        same_life
+        and keyed
+        and (item["version"], item["updated_at"])
+        == (
+            there["version"],
+            there["updated_at"],
+        )
+    ):
+        # Whoever writes an item changes both of these.
+        return OnTarget.OLDER
     later = item["version"] > there["version"] and item["updated_at"] >= there["updated_at"]
-    return OnTarget.OLDER if same_life and later else OnTarget.OTHER
+    # It was deleted, or had expired, and was put again after the last write of what is there.
+    reborn = not same_life and item["created_at"] >= there["updated_at"]
+    return OnTarget.OLDER if reborn or (same_life and later) else OnTarget.OTHER
 
 
 def _same_item(ours: Item, theirs: Item) -> bool:
@@ -669,6 +716,19 @@ def count_rows(dialect: Dialect, table: str, scope: str) -> Executable:
     """Count the logs or items to copy."""
     listed, _ = _LISTED[table]
     return select(func.count()).select_from(listed).where(_in_scope(listed, scope))
+
+
+@statement()
+def list_checksums(dialect: Dialect) -> Executable:
+    """Select the checksums of a page of a log's rows, which tell what is stored of them."""
+    rows = LOG_ROWS["deltas"]
+    seq = rows.c.seq
+    return (
+        select(seq, rows.c.checksum)
+        .where(of_log(rows), seq > bindparam("p_after", type_=seq.type))
+        .order_by(seq)
+        .limit(bindparam("p_limit"))
+    )
 
 
 @statement()

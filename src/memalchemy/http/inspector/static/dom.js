@@ -134,6 +134,8 @@ export function code(text, most = 72, properties = {}) {
   const source = String(text ?? "");
   const short = shortened(source, most);
   const title = short === source ? null : source.slice(0, 600);
+  // An empty id could be neither seen nor clicked.
+  if (text === "") return h("bdi.id.muted", { ...properties }, "(empty)");
   return h("bdi.id", { title, ...properties }, visible(short));
 }
 

@@ -136,7 +136,7 @@ async def test_a_wallets_password_is_shown_nowhere(
     with pytest.raises(MemalchemyError) as caught:
         await used(db)
 
-    engine = db._backend._executor.engine().plain  # its repr is SQLAlchemy's to print
+    engine = db._backend._executor._engines.enter().plain  # its repr is SQLAlchemy's to print
     seen = [repr(db), str(caught.value), repr(caught.value.__cause__), repr(engine), caplog.text]
     seen += [
         db._backend.display,

@@ -120,9 +120,10 @@ class Database:
     After ``sqlite:`` any path does.
 
     Construction does no I/O, unless *anchor* is a path, and needs no running loop; one object
-    serves several loops, one after another or in several threads, and survives a fork. One of
-    SQLite that is dropped without `close` ends its threads when they have done what they were
-    given.
+    serves several loops, one after another or in several threads, and survives a fork. The
+    connections of a loop that has ended are closed when the next loop begins. One that is dropped
+    without `close` closes its connections at once, and its threads of SQLite when they have done
+    what they were given.
     """
 
     tenant: str

@@ -797,6 +797,9 @@ class Dialect:
         """
         return False
 
+    def close_without_loop(self, raw: Any) -> None:
+        """Close a driver's connection whose event loop does not run, without waiting."""
+
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         """Return the meaning of a driver's error, by its code and not its text, and the code."""
         raise NotImplementedError

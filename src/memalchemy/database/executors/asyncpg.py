@@ -23,7 +23,8 @@ from memalchemy.database.compiled import CompiledStatement, CompiledStatements
 from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.database.driver_errors import RolledBack, translating
 from memalchemy.database.executors.base import Attempt
-from memalchemy.database.executors.sqlalchemy import LoopEngine, SQLAlchemyExecutor
+from memalchemy.database.executors.loop_engines import LoopEngine
+from memalchemy.database.executors.sqlalchemy import SQLAlchemyExecutor
 from memalchemy.database.intent import Kind
 from memalchemy.dialects import Failure, dialect_of
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
@@ -64,8 +65,7 @@ class AsyncpgExecutor(SQLAlchemyExecutor):
     ) -> Any:
         if not is_program or kind == "maintenance":
             return await super().run(job, kind, attempt, is_program=is_program)
-        engine = self.engine()
-        engine.busy += 1
+        engine = self._engines.enter()
         try:
             direct = engine.take_kept() or await self._check_out(engine)
             direct.tenant = attempt.tenant

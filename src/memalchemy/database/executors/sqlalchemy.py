@@ -7,7 +7,6 @@ memalchemy's own programs without it.
 from __future__ import annotations
 
 import asyncio
-import os
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import (
@@ -15,20 +14,19 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
 )
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import QueuePool, StaticPool
-from sqlalchemy.util import greenlet_spawn
 
 from memalchemy.database.connection_lock import SoleConnection, guard
 from memalchemy.database.driver_errors import RolledBack, Translate, translating
 from memalchemy.database.engine_options import engine_options
 from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.first_statement import SESSION_TENANT, TransactionConnection
+from memalchemy.database.executors.loop_engines import LoopEngine, LoopEngines
 from memalchemy.database.intent import Kind
 from memalchemy.database.program_runner import synchronous
 from memalchemy.database.tenant_wall import set_tenant_of
@@ -42,87 +40,6 @@ _AUTOCOMMIT = {"isolation_level": "AUTOCOMMIT"}
 
 _MODES = {"isolation_level", "postgresql_readonly", "postgresql_deferrable"}
 """The execution options that change the driver's connection."""
-
-# Engines inherited through a fork share sockets with the parent: never used, never closed here.
-_inherited: list[object] = []
-
-
-@dataclass
-class LoopEngine:
-    """The engine of one event loop: one pool, used with and without transactions."""
-
-    plain: AsyncEngine
-    sole: SoleConnection | None
-    """For an engine of the host's with one connection for all, such as SQLite's in memory."""
-    kept: list[Any] = field(default_factory=list)
-    """Connections that are out of the pool, and in no use; see `executors.asyncpg`."""
-    keeps: int = 0
-    """The most of these."""
-    busy: int = 0
-    """Connections in use, or asked for."""
-    asking: int = 0
-    """Tasks that ask the pool for a connection, and may be waiting for one."""
-    is_closed: bool = False
-
-    async def close(self) -> None:
-        """Close the connections; those in use when they are given back."""
-        self.is_closed = True
-        await self.give_up_kept()
-        if not self.busy:
-            await self.plain.dispose()
-
-    async def give_back(self) -> None:
-        """Count one connection less in use; the last of a closed engine closes the pool."""
-        self.busy -= 1
-        if self.is_closed and not self.busy:
-            await self.plain.dispose()
-
-    @asynccontextmanager
-    async def asks_pool(self) -> AsyncIterator[None]:
-        """Return a block that asks the pool for a connection: nobody keeps one meanwhile."""
-        self.asking += 1
-        try:
-            await self.give_up_kept()
-            yield
-        finally:
-            self.asking -= 1
-
-    def take_kept(self) -> Any:
-        """Return the connection that was kept last; ``None`` if there is none to use."""
-        return self.kept.pop() if self.kept and self.kept[-1].may_be_used else None
-
-    def keep(self, connection: Any) -> bool:
-        """Keep *connection* for the next program, unless the pool needs it."""
-        if self.is_closed or self.asking or len(self.kept) >= self.keeps:
-            return False
-        if not connection.may_be_kept:
-            return False
-        self.kept.append(connection)
-        return True
-
-    async def give_up_kept(self) -> None:
-        """Return all kept connections to the pool."""
-        while self.kept:
-            await greenlet_spawn(self.kept.pop().give_back)
-
-    def __del__(self) -> None:
-        # Or SQLAlchemy would warn of connections that were never returned.
-        while self.kept:
-            self.kept.pop().give_back()
-        _empty_reflection_caches(type(self.plain.dialect))
-
-
-def _empty_reflection_caches(kind: type) -> None:
-    """Empty the caches of SQLAlchemy's dialect class *kind*.
-
-    It keeps its queries of a server's catalogue in caches of `functools` whose keys are dialects.
-    The dialects of 128 engines would stay in memory, each with all that it knows of our types: 100
-    kB. What is removed for engines in use is made again when they need it.
-    """
-    for base in kind.__mro__:
-        for member in list(vars(base).values()):
-            if hasattr(member, "cache_clear"):
-                member.cache_clear()
 
 
 class SQLAlchemyExecutor(Executor):
@@ -157,8 +74,6 @@ class SQLAlchemyExecutor(Executor):
         # PgBouncer takes no server options, and psycopg has no timeout of its own for statements.
         psycopg = target is not None and target.url.drivername == "postgresql+psycopg"
         self._timeout = statement_timeout if psycopg and pgbouncer else None
-        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopEngine]
-        self._engines = weakref.WeakKeyDictionary()
         given = dict(self._options.pop("execution_options", {}))
         self._mode: dict[str, Any] = {name: given.pop(name) for name in _MODES & given.keys()}
         """The user's own options that `_set_mode` sets: an engine would set them while it connects,
@@ -167,7 +82,12 @@ class SQLAlchemyExecutor(Executor):
             self._options["execution_options"] = given
         if self._mode.get("isolation_level") == "AUTOCOMMIT":
             del self._mode["isolation_level"]  # what is no transaction has it already
-        self._pid = os.getpid()
+        self._engines = LoopEngines(
+            partial(_new_engine, dialect, target, self._options, engine),
+            dialect.abandon,
+            dialect.close_without_loop,
+        )
+        weakref.finalize(self, self._engines.end_all)
 
     @property
     def batches_statements(self) -> bool:
@@ -217,40 +137,15 @@ class SQLAlchemyExecutor(Executor):
         return self.transaction(self._dialect.snapshot_isolation)
 
     async def close(self) -> None:
-        """Dispose of the running loop's engine and forget those of loops that have ended."""
-        if self._host_engine is not None:
-            return
-        engine = self._engines.pop(asyncio.get_running_loop(), None)
-        if engine is not None:
-            await engine.close()
-        for other in list(self._engines):
-            if other.is_closed():
-                self._engines.pop(other).plain.sync_engine.dispose(close=False)
+        """Close the running loop's connections, and those of loops that have ended."""
+        if self._host_engine is None:
+            await self._engines.close()
 
     def checked_out(self) -> int:
-        engine = self.engine()
+        engine = self._engines.current()
+        if engine is None:
+            return 0
         return int(getattr(engine.plain.pool, "checkedout", lambda: 0)()) - len(engine.kept)
-
-    def engine(self) -> LoopEngine:
-        """Return the engine of the running loop."""
-        if self._pid != os.getpid():
-            _inherited.append(self._engines)
-            self._engines = weakref.WeakKeyDictionary()
-            self._pid = os.getpid()
-        loop = asyncio.get_running_loop()
-        made = self._engines.get(loop)
-        if made is None:
-            engine = self._host_engine
-            if engine is None:
-                assert self._target is not None
-                engine = create_async_engine(self._target.url, **self._options)
-            guard(engine.sync_engine, self._dialect)
-            made = self._engines[loop] = LoopEngine(
-                engine,
-                SoleConnection() if isinstance(engine.pool, StaticPool) else None,
-                keeps=engine.pool.size() if isinstance(engine.pool, QueuePool) else 0,
-            )
-        return made
 
     async def _run_in_transaction(self, job: Callable[[Connection], T], attempt: Attempt) -> T:
         async with self._connect(autocommit=False) as connection:
@@ -345,8 +240,7 @@ class SQLAlchemyExecutor(Executor):
 
         An engine in memory has a sole connection, which its users take in turns.
         """
-        loop_engine = self.engine()
-        loop_engine.busy += 1
+        loop_engine = self._engines.enter()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(loop_engine.give_back)
             if loop_engine.sole is not None:
@@ -401,3 +295,23 @@ async def _set_mode(connection: AsyncConnection, **mode: Any) -> None:
 
 def _has_failed(task: asyncio.Future[Any]) -> bool:
     return task.cancelled() or task.exception() is not None
+
+
+def _new_engine(
+    dialect: Dialect,
+    target: Target | None,
+    options: dict[str, Any],
+    of_the_host: AsyncEngine | None,
+) -> LoopEngine:
+    """Return an engine for the running loop: one for *target*, or the host's."""
+    engine = of_the_host
+    if engine is None:
+        assert target is not None
+        engine = create_async_engine(target.url, **options)
+    guard(engine.sync_engine, dialect)
+    return LoopEngine(
+        engine,
+        SoleConnection() if isinstance(engine.pool, StaticPool) else None,
+        of_the_host is not None,
+        keeps=engine.pool.size() if isinstance(engine.pool, QueuePool) else 0,
+    )

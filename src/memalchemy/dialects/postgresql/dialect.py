@@ -30,6 +30,7 @@ from memalchemy.dialects.base import (
 from memalchemy.dialects.postgresql.cluster import Citus
 from memalchemy.dialects.postgresql.column_types import PostgreSQLColumnTypes
 from memalchemy.dialects.postgresql.distributed import CITUS, distribute, is_distributed
+from memalchemy.dialects.postgresql.ended_loops import close_asyncpg_without_loop
 from memalchemy.dialects.postgresql.failures import classify
 from memalchemy.dialects.postgresql.maintenance import PostgreSQLMaintenance
 from memalchemy.dialects.postgresql.statements import PostgreSQLStatements
@@ -219,6 +220,12 @@ class PostgreSQL(Dialect):
         else:
             raw.pgconn.finish()
         return True
+
+    def close_without_loop(self, raw: Any) -> None:
+        if hasattr(raw, "terminate"):
+            close_asyncpg_without_loop(raw)
+        else:
+            raw.pgconn.finish()
 
     def at_work(self, raw: Any) -> bool:
         return not hasattr(raw, "terminate") and raw.info.transaction_status.name == "ACTIVE"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from memalchemy import space
+from memalchemy import _detached, space
 from memalchemy.contracts import MAX_LIMIT
 from memalchemy.database import Database
 from memalchemy.dialects import namespace_binds
@@ -52,7 +52,7 @@ class Storage:
         now = datetime.now(UTC)
         if known is None or now - known[0] > MEASURED_FOR:
             if self._measuring is None or self._measuring.done():
-                self._measuring = asyncio.create_task(self._measure())
+                self._measuring = _detached.create_task(self._measure())
             if not sums["estimated"]:
                 await asyncio.shield(self._measuring)
                 known = self._measured

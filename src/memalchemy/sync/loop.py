@@ -17,6 +17,7 @@ from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from memalchemy import _detached
 from memalchemy.database import sqlite_forks
 
 T = TypeVar("T")
@@ -66,8 +67,7 @@ class Runner:
     """
 
     def __init__(self, finish: Callable[[], Awaitable[None]]) -> None:
-        # A kind of loop that every driver takes, whatever policy the host has set for its own.
-        self._loop = asyncio.SelectorEventLoop()
+        self._loop = _detached.create_loop()
         self._executor = ThreadPoolExecutor(thread_name_prefix=f"{NAME}-work")
         self._loop.set_default_executor(self._executor)
         self._finish = finish
@@ -76,7 +76,7 @@ class Runner:
         self._is_retired = self._finishes = self._is_exiting = False
         self._is_stopping = self._is_ending = False
         self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._main, name=NAME, daemon=True)
+        self._thread = _detached.create_thread(self._main, name=NAME)
         _running.add(self)
         self._thread.start()
 

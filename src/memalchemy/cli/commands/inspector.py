@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 import webbrowser
 from typing import Annotated
 
 import typer
 
+from memalchemy import _detached
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.usage import UsageError, usage_errors
@@ -51,7 +51,7 @@ async def inspect(
         sys.stdout.flush()
         if not no_browser:
             # A browser of the terminal would hold up the server.
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            _detached.create_thread(webbrowser.open, address, name="memalchemy-browser").start()
 
     async with ctx.database(read_only=True) as db:
         try:

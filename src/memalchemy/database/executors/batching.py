@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from memalchemy import _detached
 from memalchemy.errors import DatabaseUnreachable, MemalchemyError
 from memalchemy.events import Event
 from memalchemy.statements import Program
@@ -62,6 +64,7 @@ class _Waiting:
     send: Send
     future: asyncio.Future[Any]
     tenant: str | None
+    context: Context = field(default_factory=copy_context)
     sending: asyncio.Task[Any] | None = None
 
 
@@ -139,7 +142,7 @@ class Batcher:
         """Start a lane for what waits, unless enough of them run."""
         if queue.running < LANES:
             queue.running += 1
-            lane = asyncio.get_running_loop().create_task(self._run_lane(queue))
+            lane = _detached.create_task(self._run_lane(queue))
             queue.lanes.add(lane)
             lane.add_done_callback(queue.lanes.discard)
 
@@ -162,7 +165,7 @@ class Batcher:
             queue.running -= 1
 
     async def _send_batch(self, batch: list[_Waiting]) -> None:
-        sending = asyncio.get_running_loop().create_task(self._send(batch))
+        sending = asyncio.create_task(self._send(batch), context=batch[0].context)
 
         def stop_if_nobody_waits(_: object = None) -> None:
             # Once: asyncpg gives up on a connection if it is cancelled while it cancels a query.

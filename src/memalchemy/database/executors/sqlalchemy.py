@@ -21,6 +21,7 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from memalchemy import _detached
 from memalchemy.database.connection_lock import SoleConnection, guard
 from memalchemy.database.driver_errors import RolledBack, Translate, translating
 from memalchemy.database.engine_options import engine_options
@@ -307,6 +308,8 @@ def _new_engine(
     engine = of_the_host
     if engine is None:
         assert target is not None
+        if target.url.drivername == "postgresql+asyncpg":
+            options = _connecting_detached(options)
         engine = create_async_engine(target.url, **options)
     guard(engine.sync_engine, dialect)
     return LoopEngine(
@@ -315,3 +318,18 @@ def _new_engine(
         of_the_host is not None,
         keeps=engine.pool.size() if isinstance(engine.pool, QueuePool) else 0,
     )
+
+
+def _connecting_detached(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of an engine of asyncpg's, whose connections keep no caller's context."""
+    import asyncpg  # an optional dependency
+
+    if "async_creator" in options:
+        return options | {"async_creator": partial(_detached.connect, options["async_creator"])}
+    connecting = {
+        "async_creator_fn": partial(_detached.connect, asyncpg.connect),
+        # asyncpg would forget a prepared statement after 300 seconds, by a timer that keeps the
+        # context of the caller who was the first to use it. It keeps the last hundred of them.
+        "max_cached_statement_lifetime": 0,
+    }
+    return options | {"connect_args": connecting | options.get("connect_args", {})}

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from memalchemy import _detached
 from memalchemy.database import sqlite_forks
 from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.sqlite_read_only import unsettled
@@ -94,9 +95,7 @@ class _Reader:
         self.in_use: Any = threading.RLock()
         self._is_running = False
         sqlite_forks.keep(self)
-        self.thread: threading.Thread = threading.Thread(
-            target=self._run, name="memalchemy-reader", daemon=True
-        )
+        self.thread: threading.Thread = _detached.create_thread(self._run, name="memalchemy-reader")
         self.thread.start()
 
     def _run(self) -> None:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from memalchemy import _detached
 from memalchemy.database import sqlite_forks
 from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.thread_future import ThreadFuture, resolve
@@ -132,8 +133,8 @@ class Writer:
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, args=(self._ending,), name="memalchemy-writer", daemon=True
+            self._thread = _detached.create_thread(
+                self._run, self._ending, name="memalchemy-writer"
             )
             self._thread.start()
 

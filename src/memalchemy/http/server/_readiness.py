@@ -9,6 +9,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from memalchemy import _detached
+
 CACHE_SECONDS = 1.0
 """Seconds for which a result is given again."""
 
@@ -28,7 +30,7 @@ class Readiness:
         """Raise the error of *check*, if its latest result is one."""
         task = self._task
         if task is None or self._is_stale(task):
-            task = self._task = asyncio.create_task(self._run())
+            task = self._task = _detached.create_task(self._run())
         # Several callers wait for one check: the cancellation of one must not cancel the check.
         error = await asyncio.shield(task)
         if error is not None:

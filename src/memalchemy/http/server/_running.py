@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from memalchemy import _detached
 from memalchemy.database import Database
 from memalchemy.errors import DriverMissing
 from memalchemy.http.server._application import MAX_BODY, TIMEOUT, app
@@ -87,7 +88,7 @@ async def serve(
         inspector=inspector,
         requires_conditions=requires_conditions,
     )
-    watching = asyncio.create_task(tokens.watch()) if isinstance(tokens, TokenFile) else None
+    watching = _detached.create_task(tokens.watch()) if isinstance(tokens, TokenFile) else None
     try:
         await run_application(
             application,
@@ -143,7 +144,7 @@ async def run_application(
         stopping,
     )
     with _listening(host, port) as listener, _signals_stop(server):
-        waiting = None if stop is None else asyncio.create_task(_stop_after(stop, server))
+        waiting = None if stop is None else _detached.create_task(_stop_after(stop, server))
         try:
             if started is not None:  # what comes from now on waits in the backlog of the listener
                 started(_url(host, listener))

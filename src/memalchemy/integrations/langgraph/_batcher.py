@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import Op
 
+from memalchemy import _detached
+
 RunBatch = Callable[[Sequence[Op]], Awaitable[list[Any]]]
 
 
@@ -44,7 +46,7 @@ class OpBatcher:
             waiting.append(call)
         else:
             waiting = self._waiting[loop] = [call]
-            worker = loop.create_task(self._work(loop, waiting))
+            worker = _detached.create_task(self._work(loop, waiting))
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
         return await call.future
@@ -64,7 +66,8 @@ class OpBatcher:
         if not calls:
             return
         try:
-            results = await self._run([call.op for call in calls])
+            ops = [call.op for call in calls]
+            results = await asyncio.create_task(self._run_ops(ops), context=calls[0].context)
         except (TypeError, ValueError) as error:
             if len(calls) == 1:
                 _fail(calls[0], error)

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from memalchemy import _detached
 from memalchemy.errors import MemalchemyError
 
 log = logging.getLogger(__name__)
@@ -33,9 +34,8 @@ class Sweeper:
         running: Future[None] = Future()
         running.add_done_callback(lambda _: stopping.set())
         # The thread holds no reference to this object, whose `__del__` ends it.
-        work = (self._sweep, seconds, stopping, running)
-        self._thread = threading.Thread(
-            target=_run, args=work, daemon=True, name="memalchemy-langgraph-ttl"
+        self._thread = _detached.create_thread(
+            _run, self._sweep, seconds, stopping, running, name="memalchemy-langgraph-ttl"
         )
         self._running = running
         self._thread.start()

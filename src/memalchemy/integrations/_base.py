@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import weakref
+from collections import OrderedDict
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -53,7 +54,12 @@ _NOT_A_PATH = re.compile(r"[A-Za-z][\w+.-]+[:=]")
 _RELATIVE = re.compile(r"sqlite[^:]*:(?:///)?(?!/)")
 """Beginning of the URL of a SQLite file in the current directory, or below it."""
 
+KEPT = 16
+"""The most databases that stay open for the next object with their URL."""
+
 _opened: weakref.WeakValueDictionary[object, Database] = weakref.WeakValueDictionary()
+_kept: OrderedDict[object, tuple[Database, Loop]] = OrderedDict()
+"""Of these the ones that were used last, so that they outlive the objects of a request."""
 _loops: weakref.WeakKeyDictionary[object, weakref.ref[Loop]] = weakref.WeakKeyDictionary()
 _lock = _fork_safe_locks.create_lock()
 
@@ -78,7 +84,7 @@ class Adapter:
     """First part of every namespace of the framework."""
     shares_databases: ClassVar[bool] = False
     """Share one `Database` among the objects with the same URL, path or engine, for classes of
-    which an application makes one object per request."""
+    which an application makes one object per request. That of a URL or a path outlives them."""
 
     db: Database
     """The database, asynchronous."""
@@ -146,9 +152,12 @@ class Adapter:
         # A relative path means another file in another directory.
         relative = _RELATIVE.match(str(target))
         key = (target, schema, os.getcwd() if relative else None)
-        found = _opened.get(key)
-        if found is None:
-            found = _opened.setdefault(key, Database(target, schema=schema))
+        with _lock:
+            found = _opened.get(key)
+            if found is None:
+                found = _opened[key] = Database(target, schema=schema)
+        if not isinstance(target, AsyncEngine):  # a host may drop its engine
+            _keep(key, found)
         return found
 
 
@@ -294,6 +303,17 @@ def _target_of(given: object, adapter: str) -> str | URL | AsyncEngine:
         f"{adapter} takes a URL, a path, a memalchemy.Database, a memalchemy.sync.Database or an "
         f"AsyncEngine, not {type(given).__qualname__}"
     )
+
+
+def _keep(key: object, db: Database) -> None:
+    """Keep *db* open for the next object with its URL; drop the one that waits longest for one."""
+    loop = _loop_of(db, owned=True)
+    dropped: list[object] = []  # nothing ends under the lock
+    with _lock:
+        _kept[key] = db, loop
+        _kept.move_to_end(key)
+        while len(_kept) > KEPT:
+            dropped.append(_kept.popitem(last=False))
 
 
 def _loop_of(db: Database, *, owned: bool) -> Loop:

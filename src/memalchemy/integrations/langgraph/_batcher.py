@@ -32,7 +32,9 @@ class OpBatcher:
     """
 
     def __init__(self, run: RunBatch) -> None:
-        self._run = run
+        # The store has this object, so a reference to its method would be a cycle. While a call
+        # waits, its task refers to the store.
+        self._run_of_store: weakref.WeakMethod[RunBatch] = weakref.WeakMethod(run)
         self._waiting: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, list[Call]]
         self._waiting = weakref.WeakKeyDictionary()
         self._workers: set[asyncio.Task[None]] = set()  # a loop holds its tasks weakly
@@ -96,7 +98,9 @@ class OpBatcher:
                 call.future.set_result(result)
 
     async def _run_ops(self, ops: Sequence[Op]) -> list[Any]:
-        return await self._run(ops)
+        run = self._run_of_store()
+        assert run is not None, "the store of a waiting call was dropped"
+        return await run(ops)
 
 
 def _fail(call: Call, error: Exception) -> None:

@@ -20,14 +20,15 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.util import greenlet_spawn
 
 from memalchemy import _detached
 from memalchemy.database.connection_lock import SoleConnection, guard
 from memalchemy.database.driver_errors import RolledBack, Translate, translating
 from memalchemy.database.engine_options import engine_options
 from memalchemy.database.executors.base import Attempt, Executor
-from memalchemy.database.first_statement import SESSION_TENANT, TransactionConnection
 from memalchemy.database.executors.loop_engines import LoopEngine, LoopEngines
+from memalchemy.database.first_statement import SESSION_TENANT, TransactionConnection
 from memalchemy.database.intent import Kind
 from memalchemy.database.program_runner import synchronous
 from memalchemy.database.tenant_wall import set_tenant_of

@@ -1,6 +1,7 @@
 """``place``: a migrated database of the test's own that several processes can share.
 
 ``network``: a network on the way to the server that does as it is told.
+``direct``: a checkpointer of another process, which does not go through that network.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from proxy import Proxy, proxy
 
-from memalchemy import Database
+from memalchemy import Checkpointer, Database
 from servers import Postgres
 
 
@@ -50,6 +51,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 async def network(postgres: Postgres) -> AsyncIterator[Proxy]:
     async with proxy(postgres) as front:
         yield front
+
+
+@pytest.fixture
+async def direct(db: Database, postgres: Postgres, name: str) -> AsyncIterator[Checkpointer]:
+    """Another process, which reaches the server by another way and has nothing cached."""
+    async with Database(postgres.url(name), tenant=db.tenant) as database:
+        yield Checkpointer(database)
 
 
 async def _migrate(url: str) -> None:

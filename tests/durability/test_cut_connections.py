@@ -42,18 +42,6 @@ async def db(network: Proxy, name: str, driver: str) -> AsyncIterator[Database]:
     await database.close()
 
 
-@pytest.fixture
-async def direct(db: Database, postgres: Postgres, name: str) -> AsyncIterator[Checkpointer]:
-    """Another process, which reaches the server by another way and has nothing cached."""
-    async with Database(postgres.url(name), tenant=db.tenant) as database:
-        yield Checkpointer(database)
-
-
-@pytest.fixture
-def checkpointer(db: Database) -> Checkpointer:
-    return Checkpointer(db)
-
-
 @contextmanager
 def events(name: str) -> Iterator[list[Event]]:
     seen: list[Event] = []
@@ -260,28 +248,15 @@ async def test_a_save_with_an_expected_parent_that_was_applied_does_not_end_as_a
     await check_history(direct, "thread", ["c0", "c1", "c2"], [])
 
 
-async def test_nor_when_somebody_has_saved_on_top_of_it_meanwhile(
-    network: Proxy, checkpointer: Checkpointer, direct: Checkpointer
-) -> None:
-    await checkpointer.save(state(0), "thread", "c0")
-    network.drop_answer_to("c1", then="hold")
-    saving = asyncio.create_task(checkpointer.save(state(1), "thread", "c1", expected_parent="c0"))
-    await network.was_cut.wait()
-    await direct.save(state(2), "thread", "c2", expected_parent="c1")
-    network.release()
-
-    assert await saving == "c1"
-    await check_history(direct, "thread", ["c0", "c1", "c2"], [])
-
-
+@pytest.mark.parametrize("expected", [{}, {"expected_parent": "c0"}], ids=["any", "expected"])
 async def test_a_save_that_was_applied_keeps_its_place_below_what_was_built_on_it(
-    network: Proxy, checkpointer: Checkpointer, direct: Checkpointer
+    expected: dict[str, str], network: Proxy, checkpointer: Checkpointer, direct: Checkpointer
 ) -> None:
     await checkpointer.save(state(0), "thread", "c0")
     network.drop_answer_to("c1", then="hold")
-    saving = asyncio.create_task(checkpointer.save(state(1), "thread", "c1"))
+    saving = asyncio.create_task(checkpointer.save(state(1), "thread", "c1", **expected))
     await network.was_cut.wait()
-    await direct.save(state(2), "thread", "c2")
+    await direct.save(state(2), "thread", "c2", **dict.fromkeys(expected, "c1"))
     network.release()
 
     assert await saving == "c1"

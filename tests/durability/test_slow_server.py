@@ -48,17 +48,6 @@ async def db(network: Proxy, postgres: Postgres, name: str, driver: str) -> Asyn
     await database.close()
 
 
-@pytest.fixture
-async def direct(db: Database, postgres: Postgres, name: str) -> AsyncIterator[Checkpointer]:
-    async with Database(postgres.url(name), tenant=db.tenant) as database:
-        yield Checkpointer(database)
-
-
-@pytest.fixture
-def checkpointer(db: Database) -> Checkpointer:
-    return Checkpointer(db)
-
-
 @contextmanager
 def tries() -> Iterator[list[str]]:
     """The statements that end by an error meanwhile: of a write itself, and of a look for it."""

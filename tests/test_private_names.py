@@ -6,9 +6,13 @@ used. Those of frameworks have their tests in integrations/test_private_names_of
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import pkgutil
+import socket
 import threading
+from asyncio import sslproto
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -63,6 +67,15 @@ FOREIGN = {
     ("dialects/postgresql/dialect.py", "_transport"): (
         "asyncpg: the socket of a connection, on which a server may have said its farewell"
     ),
+    ("dialects/postgresql/ended_loops.py", "_transport"): (
+        "asyncpg, and asyncio's TLS: the socket of a connection whose loop has ended"
+    ),
+    ("dialects/postgresql/ended_loops.py", "_loop"): "asyncpg: whether that loop is closed",
+    ("dialects/postgresql/ended_loops.py", "_ssl_protocol"): "asyncio: the socket below TLS",
+    ("dialects/postgresql/ended_loops.py", "_sock"): "asyncio: whether the socket is open still",
+    ("dialects/postgresql/ended_loops.py", "_call_connection_lost"): (
+        "asyncio: it closes the socket, which it has no public way to do in a closed loop"
+    ),
     ("integrations/langgraph/importing.py", "_msgpack"): (
         "LangGraph: the classes and methods that its serialiser restores without being told"
     ),
@@ -86,6 +99,7 @@ FOREIGN = {
 }
 OURS = {
     ("context/compaction.py", "_summary_of"),
+    ("database/executors/asyncpg.py", "_engines"),
     ("database/executors/asyncpg.py", "_translate_connecting"),
     ("integrations/_base.py", "_async"),
     ("integrations/a2a/task_store.py", "_write"),
@@ -230,5 +244,34 @@ async def test_asyncpg_has_the_socket_of_a_connection(postgres: Postgres) -> Non
     )
 
     assert connection._transport.get_extra_info("socket").fileno() > 0
+    assert connection._loop is asyncio.get_running_loop()
 
     await connection.close()
+
+
+def test_a_socket_of_a_closed_loop_can_be_closed() -> None:
+    loop = asyncio.new_event_loop()
+    one, other = socket.socketpair()
+
+    async def connect() -> Any:
+        transport, _ = await loop.create_connection(asyncio.Protocol, sock=one)
+        return transport
+
+    transport = loop.run_until_complete(connect())
+    loop.close()
+    assert transport._sock is one
+
+    with suppress(RuntimeError):
+        transport._call_connection_lost(None)
+
+    assert transport._sock is None
+    assert one.fileno() == -1
+    other.close()
+
+
+def test_asyncio_has_the_transport_below_tls() -> None:
+    protocol = sslproto.SSLProtocol.connection_made
+    transport = sslproto._SSLProtocolTransport.__init__  # type: ignore[attr-defined]
+
+    assert "_transport" in protocol.__code__.co_names
+    assert "_ssl_protocol" in transport.__code__.co_names

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from memalchemy._bounds import parse_json
 from memalchemy.errors import InvalidArgument
 
 _MOST = 64 * 1024
@@ -53,7 +54,7 @@ def _parse(cursor: str) -> Any:
     if len(cursor) > _MOST:
         raise ValueError
     padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-    return json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    return parse_json(base64.b64decode(padded, altchars=b"-_", validate=True))
 
 
 def _value(value: Any, kind: Kind) -> Any:

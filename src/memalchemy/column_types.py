@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import Any, TypeVar
 from uuid import UUID
 
-import orjson
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -27,6 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
+from memalchemy._bounds import parse_metadata, parse_plain_json
 from memalchemy.codec import vectors
 from memalchemy.keys import decode_id, encode_id
 
@@ -74,8 +74,15 @@ class _JsonStorage(Storage):
     def result_processor(
         self, type_: TypeEngine[Any], dialect: Dialect, coltype: object
     ) -> Processor:
-        read = super().result_processor(type_, dialect, coltype)
-        return read and (lambda value: {} if value == NO_METADATA else read(value))
+        if type_.result_processor(dialect, coltype) is None:  # the driver has read it
+            return self.read
+        return _metadata_of_text
+
+
+def _metadata_of_text(value: Any) -> Any:
+    if value is None or value == NO_METADATA:
+        return None if value is None else {}
+    return json_object(parse_metadata(value))
 
 
 NO_METADATA = "{}"
@@ -325,5 +332,5 @@ def vector_floats(stored: Any) -> Any:
     if isinstance(stored, str):
         # As JSON, which is read in C; there -0 is an integer, and has no sign.
         signed = stored.replace("-0,", "-0.0,").replace("-0]", "-0.0]")
-        return list(map(float, orjson.loads(signed)))
+        return list(map(float, parse_plain_json(signed)))
     return list(stored)

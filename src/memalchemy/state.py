@@ -29,6 +29,7 @@ from pydantic import (
 )
 from pydantic_core import to_jsonable_python
 
+from memalchemy._bounds import parse_json
 from memalchemy.messages import read, role_of, words_of
 
 
@@ -127,7 +128,7 @@ class ToolCall(_Record):
 
 def _json_object(text: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(text) if text.strip() else {}
+        found = parse_json(text) if text.strip() else {}
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

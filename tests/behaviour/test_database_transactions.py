@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy
+import sqlalchemy.orm
 from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import InvalidRequestError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -53,6 +54,32 @@ async def test_what_several_features_write_is_committed_together(
 
     assert await agents.load("thread") == {"n": 3}
     assert await tools.load("thread") == {"n": 2}
+
+
+STATEMENT = sqlalchemy.select(sqlalchemy.literal(1))
+FIRST: dict[str, Callable[[sqlalchemy.Connection], Any]] = {
+    "execute": lambda c: c.execute(STATEMENT).all(),
+    "scalar": lambda c: c.scalar(STATEMENT),
+    "scalars": lambda c: c.scalars(STATEMENT).all(),
+    "exec_driver_sql": lambda c: c.exec_driver_sql("SELECT 1").all(),
+    "inspect": lambda c: sqlalchemy.inspect(c).get_table_names(),
+    "begin_nested": lambda c: c.begin_nested().commit(),
+    "a session": lambda c: sqlalchemy.orm.Session(c).scalars(STATEMENT).all(),
+    "a session's scalar": lambda c: sqlalchemy.orm.Session(c).scalar(STATEMENT),
+    "create_all": lambda c: sqlalchemy.MetaData().create_all(c),
+}
+
+
+@pytest.mark.asyncio_only
+@pytest.mark.parametrize("first", FIRST)
+async def test_a_transaction_may_begin_with_any_method_of_its_connection(
+    db: Database, agents: Checkpointer, first: str
+) -> None:
+    async with asyncio.timeout(A_WHILE), db.transaction() as tx:
+        await tx.run_sync(FIRST[first])
+        await tx.run_sync(FIRST[first])
+        await agents.save({"n": 1}, "thread", connection=tx)
+    assert await agents.load("thread") == {"n": 1}
 
 
 async def test_an_exception_in_the_block_undoes_all_of_it_and_is_raised_as_it_is(

@@ -5,14 +5,17 @@ The bombs are generated: for each type that a value may hold, as many as its byt
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path, PurePosixPath
+from ipaddress import IPv6Network
+from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +25,8 @@ import pytest
 import zstandard
 
 from memalchemy import Database, Store, ThreadLog
-from memalchemy.codec import bounds
+from memalchemy import _bounds as bounds
+from memalchemy._cursors import decode_cursor
 from memalchemy.codec.deltas import encode_snapshot
 from memalchemy.codec.foreign_msgpack import plain_tree
 from memalchemy.codec.payloads import VALUE_CODEC, decode_payload
@@ -36,6 +40,8 @@ from memalchemy.codec.values import (
 )
 from memalchemy.contracts import Packed
 from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
+from memalchemy.integrations._importers._jsonb import decode_jsonb
+from memalchemy.state import ToolCall
 
 MB = 1024 * 1024
 P = 2**61 - 1
@@ -333,8 +339,146 @@ async def test_a_search_index_survives_a_text_of_such_json(db: Database) -> None
     assert [hit.key for hit in await store.search(("a",), "needle")] == ["k"]
 
 
-def test_all_messagepack_is_parsed_through_one_door() -> None:
-    package = Path(bounds.__file__).parents[1]
-    calls = {path.name for path in package.rglob("*.py") if "unpackb(" in path.read_text()}
-    # The cache of LangGraph's messages also reads bytes that it has just made itself.
-    assert calls == {Path(bounds.__file__).name, "_message_cache.py"}
+# --- What rows and requests hold beside values ----------------------------------------------------
+
+DOCUMENTS: dict[str, Callable[[int], str]] = {
+    "maps": lambda number: "{}," * number,
+    "lists": lambda number: "[]," * number,
+    "maps in lists": lambda number: "[{}]," * number,
+    "numbers": lambda number: "1.5," * number,
+    "texts": lambda number: '"a",' * number,
+}
+
+
+def jsonb(document: str) -> bytes:
+    """Return a list of empty maps, or of what else is named, as SQLite's JSONB has it."""
+    one = {
+        "{}": b"\x0c",
+        "[]": b"\x0b",
+        "[{}]": b"\x1b\x0c",
+        "1.5": b"\x351.5",
+        '"a"': b"\x17a",
+    }
+    element, number = document[: document.index(",")], document.count(",")
+    content = one[element] * number
+    return b"\xfb" + len(content).to_bytes(8, "big") + content
+
+
+ROADS: dict[str, Callable[[str], Any]] = {
+    "metadata as text": lambda listed: bounds.parse_metadata('{"a":[' + listed + "0]}"),
+    "metadata as bytes": lambda listed: bounds.parse_metadata(('{"a":[' + listed + "0]}").encode()),
+    "a cursor": lambda listed: decode_cursor(
+        "x", base64.urlsafe_b64encode(f'["x",[{listed}0]]'.encode()).decode(), [object]
+    ),
+    "the arguments of a tool": lambda listed: ToolCall(
+        name="f", arguments='{"a":[' + listed + "0]}"
+    ),
+    "JSONB": lambda listed: decode_jsonb(jsonb(listed)),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("road", ROADS)
+def test_every_road_of_json_takes_bounded_memory(road: str, name: str, lowered: int) -> None:
+    for number in (100, 2_000, 20_000, 100_000):
+        listed = DOCUMENTS[name](number)
+
+        def work(listed: str = listed) -> None:
+            with suppress(ValueError):
+                ROADS[road](listed)
+
+        assert peak(work) <= bounds.EXPANSION * len(listed) + lowered, number
+    assert ROADS[road](DOCUMENTS[name](3))
+
+
+def test_a_map_of_jsonb_has_no_other_names_than_texts() -> None:
+    with pytest.raises(ValueError, match="JSONB"):
+        decode_jsonb(b"\x4c\x131\x131")
+
+
+@pytest.mark.parametrize("document", ['{"a": 1} x', '{"a": 1', "", "[" * 100_000])
+def test_metadata_that_is_no_json_is_not_read(document: str) -> None:
+    for given in (document, document.encode()):
+        with pytest.raises((ValueError, RecursionError)):
+            bounds.parse_metadata(given)
+    assert bounds.parse_metadata(' {"a": 1} ') == {"a": 1}
+
+
+# --- Extensions of MessagePack, as LangGraph writes them ------------------------------------------
+
+
+def extension(module: str, name: str, content: Any, code: int = 0) -> ormsgpack.Ext:
+    return ormsgpack.Ext(code, ormsgpack.packb([module, name, content]))
+
+
+def _uuids() -> list[Any]:
+    return [extension("uuid", "UUID", UUID(int=P * (k + 1)).hex) for k in range(2_000)]
+
+
+EXTENSION_BOMBS: dict[str, Callable[[], Any]] = {
+    "a set of uuids": lambda: extension("builtins", "set", _uuids()),
+    "a frozenset of uuids": lambda: extension("builtins", "frozenset", _uuids()),
+    "a set of decimals": lambda: extension(
+        "builtins",
+        "set",
+        [extension("decimal", "Decimal", str(P * (k + 1))) for k in range(2_000)],
+    ),
+    "a set of networks": lambda: extension(
+        "builtins",
+        "set",
+        [
+            extension("ipaddress", "IPv6Network", str(IPv6Network((P * k, 128))))
+            for k in range(1, 2_000)
+        ],
+    ),
+    "a set of objects": lambda: extension(
+        "builtins",
+        "set",
+        [extension("host", "Place", {"x": one, "y": 1}, 2) for one in _uuids()],
+    ),
+    "a set in an object": lambda: extension(
+        "host", "State", {"seen": extension("builtins", "set", _uuids())}, 5
+    ),
+    "maps in an object": lambda: extension("host", "State", {"a": [{}] * 1_000_000}, 5),
+    "sets": lambda: [extension("builtins", "set", [0])] * 200_000,
+    "objects": lambda: [extension("a", "b", {}, 5)] * 400_000,
+    "objects in each other": lambda: _nested(200, b"\x90" * 500_000),
+    "long patterns": lambda: extension("re", "compile", ["a" * 2_000_000, 0], 1),
+}
+
+
+def _nested(depth: int, content: bytes) -> ormsgpack.Ext:
+    found = ormsgpack.Ext(5, content)
+    for _ in range(depth):
+        found = extension("host", "State", found, 5)
+    return found
+
+
+@pytest.mark.parametrize("name", EXTENSION_BOMBS)
+def test_what_is_in_an_extension_is_counted_with_its_value(name: str) -> None:
+    encoded = ormsgpack.packb({"a": EXTENSION_BOMBS[name]()})
+    made: list[int] = []
+
+    with pytest.raises((bounds.Oversized, bounds.Colliding)):
+        bounds.unpack_foreign(encoded, lambda code, content: made.append(code))
+    with pytest.raises((bounds.Oversized, bounds.Colliding)):
+        bounds.check_foreign(encoded)
+    assert plain_tree(packed := Packed("msgpack", encoded)) is packed
+
+
+def test_extensions_as_people_have_them_are_read() -> None:
+    many = [extension("uuid", "UUID", UUID(int=k * 31).hex) for k in range(5_000)]
+    value = {
+        "seen": extension("builtins", "set", many),
+        "texts": extension("builtins", "frozenset", [f"word {k}" for k in range(5_000)]),
+        "unhashable": extension("builtins", "set", [[1], {"a": 1}]),
+        "messages": [
+            extension("m", "HumanMessage", {"content": "שלום, good day " * 20}, 5)
+            for _ in range(3_000)
+        ],
+        "nested": _nested(9, ormsgpack.packb("x" * 100_000)),
+        "pattern": extension("re", "compile", ["a+", 0], 1),
+    }
+    encoded = ormsgpack.packb(value)
+    bounds.check_foreign(encoded)
+    assert len(bounds.unpack_foreign(encoded, lambda code, content: code)["messages"]) == 3_000

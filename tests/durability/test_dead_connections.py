@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import sqlalchemy
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -120,6 +121,12 @@ FIRST: dict[str, Callable[[Database, Any], Awaitable[Any]]] = {
     "stream": lambda db, tx: _stream(tx),
     "exec_driver_sql": lambda db, tx: tx.exec_driver_sql("SELECT 1"),
     "run_sync": lambda db, tx: tx.run_sync(lambda c: c.scalar(text("SELECT 1"))),
+    "execute in run_sync": lambda db, tx: tx.run_sync(lambda c: c.execute(text("SELECT 1")).all()),
+    "scalars in run_sync": lambda db, tx: tx.run_sync(lambda c: c.scalars(text("SELECT 1")).all()),
+    "exec_driver_sql in run_sync": lambda db, tx: tx.run_sync(
+        lambda c: c.exec_driver_sql("SELECT 1").all()
+    ),
+    "inspection": lambda db, tx: tx.run_sync(lambda c: sqlalchemy.inspect(c).get_table_names()),
     "begin_nested": lambda db, tx: tx.begin_nested().start(),
     "get": lambda db, tx: Store(db).get(("n",), "k", connection=tx),
 }

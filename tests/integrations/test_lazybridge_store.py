@@ -277,14 +277,21 @@ def test_lazybridges_encrypting_adapter_works_on_it(store: MemalchemyStore) -> N
     assert sealed.read_all() == {"k": {"n": 2}}
 
 
-def test_threads_on_one_store_that_compare_and_swap_lose_no_count(store: MemalchemyStore) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "EncryptedStoreAdapter"])
+def test_threads_on_one_store_that_compare_and_swap_lose_no_count(
+    store: MemalchemyStore, is_encrypted: bool
+) -> None:
+    counted: Any = store
+    if is_encrypted:
+        counted = EncryptedStoreAdapter(store, key=Fernet.generate_key())
+
     def count(_: int) -> None:
-        while not store.compare_and_swap("n", seen := store.read("n"), (seen or 0) + 1):
+        while not counted.compare_and_swap("n", seen := counted.read("n"), (seen or 0) + 1):
             pass
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(count, range(24)))
-    assert store.read("n") == 24
+    assert counted.read("n") == 24
 
 
 COUNTING = """

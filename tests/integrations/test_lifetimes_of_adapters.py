@@ -81,7 +81,9 @@ simple("agent_framework", "checkpoints of the Agent Framework", "MemalchemyCheck
 simple("google_adk", "ADK's memories", "MemalchemyMemoryService")
 simple("langchain", "LangChain's store", "MemalchemyStore")
 simple("langchain", "LangChain's store of bytes", "MemalchemyByteStore")
-simple("langgraph", "LangGraph's store", "MemalchemyStore", ttl={"default_ttl": TTL / HOUR * 60})
+# A read would renew it, which is LangGraph's default.
+LANGGRAPHS = {"default_ttl": TTL / HOUR * 60, "refresh_on_read": False}
+simple("langgraph", "LangGraph's store", "MemalchemyStore", ttl=LANGGRAPHS)
 simple("llm_agents_from_scratch", "llm-agents' memories", "MemalchemyMemoryStore")
 simple("locus", "locus' checkpointer", "MemalchemyCheckpointer")
 simple("locus", "locus' store", "MemalchemyStore")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import inspect
+import pkgutil
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
+import agents.extensions.memory
+import agents.memory
 import pytest
 from agents import Agent, Runner
 from agents.memory import OpenAIResponsesCompactionSession
 from scripted_model import Scripted, said, texts
 
-from memalchemy import Conflict, Database
+from memalchemy import CapabilityMissing, Conflict, Database
 from memalchemy.integrations.openai_agents import MemalchemySession
 
 pytestmark = pytest.mark.usefixtures("lasting")
@@ -178,3 +183,75 @@ async def test_two_compactions_of_one_object_do_not_take_each_other_for_the_same
     with pytest.raises(Conflict, match="changed while it was compacted"):
         await first
     assert texts(await session.get_items())[-1] == "of another process"
+
+
+KEY = "a" * 43 + "="
+
+
+def wrappers() -> dict[str, type]:
+    """Return the SDK's classes that are made of another session."""
+    found: dict[str, type] = {}
+    for package in (agents.memory, agents.extensions.memory):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            try:
+                members = vars(importlib.import_module(module.name)).values()
+            except ImportError:  # of a database that is not installed
+                continue
+            for one in members:
+                if (
+                    inspect.isclass(one)
+                    and "__init__" in vars(one)
+                    and "underlying_session" in inspect.signature(one.__init__).parameters
+                ):
+                    found[one.__name__] = one
+    return found
+
+
+def wrap(name: str, session: Any, client: Any) -> Any:
+    if name == "OpenAIResponsesCompactionSession":
+        return compaction(session, client)
+    return wrappers()[name]("talk", session, KEY)
+
+
+ORDERS = [(outer, inner) for outer in wrappers() for inner in wrappers() if outer != inner]
+
+
+def test_the_wrappers_of_the_sdk_are_those_that_are_tested() -> None:
+    assert {*wrappers()} == {"OpenAIResponsesCompactionSession", "EncryptedSession"}
+
+
+@pytest.mark.parametrize("branch", ["main", "b"])
+@pytest.mark.parametrize("write", [None, *WRITES[:-1]], ids=lambda one: one and one.__name__)
+@pytest.mark.parametrize("order", ORDERS, ids=lambda one: "-".join(one))
+async def test_wrappers_within_each_other_replace_nothing_that_others_have_changed(
+    db: Database,
+    reopen: Callable[[], Database],
+    order: tuple[str, str],
+    write: Meanwhile | None,
+    branch: str,
+) -> None:
+    session = MemalchemySession("talk", db)
+    other = reopen()
+    left: dict[str, Any] = {}
+
+    async def meanwhile() -> None:
+        if write is not None:
+            await write(MemalchemySession("talk", other, branch=branch))
+        left.update(await everything(other))
+
+    client = Compacting(meanwhile)
+    outer = wrap(order[0], wrap(order[1], session, client), client)
+    for turn in range(3):
+        await outer.add_items([said("user", f"q{turn}"), said("assistant", f"a{turn}")])
+    await session.create_branch("b")
+    await outer.add_items([said("user", "on b")])
+    if branch == "main":
+        await session.switch_to_branch("main")
+
+    with pytest.raises(CapabilityMissing, match="EncryptedSession"):
+        await outer.run_compaction({"force": True, "compaction_mode": "input"})
+
+    assert await everything(db) == left
+    await outer.add_items([said("user", "later")])
+    assert texts(await outer.get_items())[-1] == "later"
+    await other.close()

@@ -5,7 +5,6 @@ Each raises a `UsageError` that shows how the value is written.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable
@@ -13,10 +12,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
+from memalchemy import _bounds as bounds
 from memalchemy import keys
 from memalchemy.cli import ctrl_c
 from memalchemy.cli.usage import UsageError, usage_errors
-from memalchemy.codec import bounds
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -43,8 +42,8 @@ def parse_metadata(pairs: list[str] | None) -> dict[str, Any] | None:
         if not equals or not key:
             raise UsageError(f"{pair!r} is not metadata; write KEY=VALUE, such as customer=42")
         try:
-            metadata[key] = json.loads(value)
-        except ValueError:
+            metadata[key] = bounds.parse_json(value)
+        except (ValueError, RecursionError):
             metadata[key] = value
     return metadata
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import ormsgpack
 
-from memalchemy.codec.bounds import unpack_plain
+from memalchemy._bounds import unpack_plain
 from memalchemy.codec.compression import TINY, compress, decompress
 from memalchemy.codec.values import MAX_STATE_BYTES, UNREADABLE, Parts, decode_key, encode_key
 from memalchemy.errors import Corrupt

@@ -13,7 +13,7 @@ from typing import Any
 
 import ormsgpack
 
-from memalchemy.codec.bounds import unpack_foreign
+from memalchemy._bounds import unpack_extension, unpack_foreign
 from memalchemy.codec.deltas import added, edits
 from memalchemy.contracts import Packed
 
@@ -155,7 +155,7 @@ def _unpack(data: bytes) -> Any:
 
 def _unpack_extension(extension: Extension) -> Any:
     try:
-        return _unpack(extension.data)
+        return unpack_extension(extension.data, Extension)
     except _UNREADABLE:
         return None
 

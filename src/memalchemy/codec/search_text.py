@@ -19,8 +19,8 @@ from typing import Any
 
 import ormsgpack
 
+from memalchemy._bounds import parse_plain_json, unpack
 from memalchemy.codec import foreign_msgpack
-from memalchemy.codec.bounds import parse_plain_json, unpack
 from memalchemy.codec.deltas import Comparison, added, edits
 from memalchemy.codec.values import TAGGED, Parts, decode_state
 from memalchemy.contracts import Packed

@@ -31,7 +31,7 @@ from uuid import UUID
 
 import ormsgpack
 
-from memalchemy.codec import bounds
+from memalchemy import _bounds as bounds
 from memalchemy.contracts import Packed
 from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
 

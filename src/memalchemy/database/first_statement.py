@@ -33,6 +33,7 @@ class TransactionConnection(Connection):
         """The options of the driver's connection, for the one that takes its place."""
         self._has_begun = False
         self._turn = asyncio.Lock()
+        self._sending: asyncio.Task[Any] | None = None
         self._preparing: asyncio.Task[Any] | None = None
         self._before: Callable[[Connection], object] | None = None
 
@@ -64,14 +65,17 @@ class TransactionConnection(Connection):
         return self._send(super().exec_driver_sql, *args, **kwargs)
 
     def _send(self, send: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        if self._has_begun:
+        # Within the first statement: SQLAlchemy's `scalars` calls `execute`.
+        if self._has_begun or self._sending is asyncio.current_task():
             return send(*args, **kwargs)
         await_only(self._turn.acquire())
         try:
             if self._has_begun:
                 return send(*args, **kwargs)
+            self._sending = asyncio.current_task()
             return self._send_first(lambda: send(*args, **kwargs))
         finally:
+            self._sending = None
             self._turn.release()
 
     def _send_first(self, send: Callable[[], T]) -> T:

@@ -14,7 +14,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 import orjson
 
 from memalchemy import errors
-from memalchemy.codec.bounds import parse_json
+from memalchemy._bounds import parse_json
 from memalchemy.codec.values import from_jsonable, jsonable, pointer
 from memalchemy.contracts import CheckpointInfo, Diff, Entry, EntryHit, LogInfo, StoreItem
 from memalchemy.errors import InvalidArgument, MemalchemyError

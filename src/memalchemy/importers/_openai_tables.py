@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, TableClause, column, distinct, func, inspect, select, table
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy.codec.bounds import parse_json
+from memalchemy._bounds import parse_json
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
 from memalchemy.importers.openai_layout import MAIN

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
 
+from memalchemy._bounds import parse_json
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.codec.bounds import parse_json
 from memalchemy.codec.values import encode_state
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted, TooLarge
 from memalchemy.keys import check_thread_id

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from memalchemy.codec.bounds import parse_plain_json
+from memalchemy._bounds import parse_plain_json
 from memalchemy.codec.foreign_msgpack import EMPTY, ForeignObject
 from memalchemy.contracts import Packed
 from memalchemy.inspection.tree import preview, resolved, tree

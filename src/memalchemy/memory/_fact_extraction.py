@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from memalchemy.codec.bounds import parse_json
+from memalchemy._bounds import parse_json
 from memalchemy.contracts import check_callable
 from memalchemy.memory._keyword_extraction import keyword_facts
 from memalchemy.memory._user_functions import awaited

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import orjson
 
+from memalchemy._bounds import parse_json
 from memalchemy._retry import retry_on_conflict
-from memalchemy.codec.bounds import parse_json
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
 from memalchemy.contracts import UNSET, ExportedItem, StoreItem, check_time
 from memalchemy.database import OFF_LOOP_BYTES, READ, WRITE, Database, off_loop

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memalchemy._bounds import parse_json
 from memalchemy._environment import URL_VARIABLE
 from memalchemy.cli.command import command
 from memalchemy.cli.commands.inspect import DIFF_COLUMNS, diff_rows
@@ -141,7 +142,7 @@ class Demo:
                 await process.wait()
         if process.returncode:
             raise MemalchemyError(f"the second process ended with exit code {process.returncode}")
-        found = json.loads(output)
+        found = parse_json(output)
         second = {
             "pid": process.pid,
             "checkpoint_id": found["checkpoint_id"],

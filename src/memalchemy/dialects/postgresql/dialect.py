@@ -5,7 +5,6 @@ Without pgvector vectors are stored as bytes. Tables may be spread over the node
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import uuid
@@ -16,6 +15,7 @@ from typing import Any, ClassVar
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 
+from memalchemy._bounds import parse_metadata
 from memalchemy.column_types import ColumnTypes
 from memalchemy.dialects.base import (
     Cluster,
@@ -62,8 +62,6 @@ _DISTRIBUTED_SINCE = (
     "If Citus has distributed the tables since this process opened the database, open it again. "
     "`memalchemy check` says whether all of them are distributed."
 )
-
-_decode_first_value = json.JSONDecoder().raw_decode
 
 
 class PostgreSQL(Dialect):
@@ -149,10 +147,9 @@ class PostgreSQL(Dialect):
         connect_timeout: float,
         statement_timeout: float | None,
     ) -> dict[str, Any]:
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"json_deserializer": parse_metadata}
         connect_args, driver = dict(target.connect_args), target.url.get_driver_name()
         if driver == "asyncpg":
-            options["json_deserializer"] = _read_json
             connect_args.setdefault("timeout", connect_timeout)
             if statement_timeout is not None:
                 connect_args["command_timeout"] = statement_timeout
@@ -250,14 +247,6 @@ def _has_ended(descriptor: int) -> bool:
         return True
     finally:
         end.close()
-
-
-def _read_json(text: str) -> Any:
-    """Return `json.loads` of *text*, faster: jsonb has no white space around it to skip."""
-    try:
-        return _decode_first_value(text)[0]
-    except ValueError:
-        return json.loads(text)
 
 
 def _new_statement_name() -> str:

@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memalchemy.codec.bounds import Oversized
+from memalchemy._bounds import Oversized
 from memalchemy.errors import InvalidArgument, TooLarge
 from memalchemy.http import wire
 from memalchemy.http._gzip import GZIP, compress

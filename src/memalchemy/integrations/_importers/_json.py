@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memalchemy.codec.bounds import parse_json
+from memalchemy._bounds import parse_json
 
 
 def value_of(stored: Any) -> Any:

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from memalchemy._bounds import parse_json
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.codec.bounds import parse_json
 from memalchemy.contracts import Retention
 from memalchemy.database import Database
 from memalchemy.errors import NotFound

@@ -13,7 +13,7 @@ from typing import Any
 from google.adk.events import Event
 from pydantic import ValidationError
 
-from memalchemy.codec.bounds import parse_json
+from memalchemy._bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict

@@ -7,7 +7,7 @@ from typing import Any
 
 from lauren_ai import MemoryFact
 
-from memalchemy.codec.bounds import parse_json
+from memalchemy._bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database
 from memalchemy.errors import NotFound

@@ -10,6 +10,7 @@ from typing import Any
 from llm_agents_from_scratch.data_structures import Episode
 from pydantic import ValidationError
 
+from memalchemy._bounds import Oversized, check_json
 from memalchemy.database import Database
 from memalchemy.errors import DatabaseUnreachable, NotFound
 from memalchemy.importers.target import Items, Record, Whole
@@ -28,8 +29,9 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     """Yield the episodes of a file, or of ``episodes.jsonl`` in a directory, in their order."""
     for number, line in await asyncio.to_thread(lambda: list(_lines(place))):
         try:
+            check_json(line)
             episode = Episode.model_validate_json(line)
-        except ValidationError:
+        except (ValidationError, Oversized):
             yield Items([], f"line {number}", unreadable=1)
         else:
             yield _record(episode)

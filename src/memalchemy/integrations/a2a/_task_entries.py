@@ -16,6 +16,8 @@ from a2a.types import Message, Part, Role, Task
 from google.protobuf.message import Message as Protobuf
 from google.protobuf.struct_pb2 import Value
 
+from memalchemy.integrations.a2a._protobuf import read_into
+
 _ROLES = {Role.ROLE_USER: "user", Role.ROLE_AGENT: "assistant"}
 
 Entry = dict[str, Any]
@@ -62,10 +64,10 @@ class TaskEntries:
         history, *artifacts = (
             some[count:] for some, count in zip(self._sequences, counts, strict=True)
         )
-        entries = [_spoken(Message.FromString(one)) | {"protobuf": one} for one in history]
+        entries = [_spoken(read_into(Message(), one)) | {"protobuf": one} for one in history]
         for at, parts in enumerate(artifacts):
             for one in parts:
-                words = _words_of([Part.FromString(one)])
+                words = _words_of([read_into(Part(), one)])
                 entries.append({"artifact": at, "content": words, "protobuf": one})
         return entries
 
@@ -76,15 +78,13 @@ def to_task(entries: Sequence[Entry]) -> Task:
     history, artifacts = task.history, [artifact.parts for artifact in task.artifacts]
     for entry in entries[:-1]:
         sequence = artifacts[entry["artifact"]] if "artifact" in entry else history
-        sequence.add().MergeFromString(entry["protobuf"])
+        read_into(sequence.add(), entry["protobuf"])
     return task
 
 
 def rest_of(last: Entry) -> Task:
     """Return a task without its messages and the parts of its artifacts."""
-    task = Task()
-    task.MergeFromString(last["protobuf"])
-    return task
+    return read_into(Task(), last["protobuf"])
 
 
 def _spoken(message: Message) -> Entry:

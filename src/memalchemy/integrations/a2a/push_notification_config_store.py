@@ -13,6 +13,7 @@ from a2a.types import TaskPushNotificationConfig
 
 from memalchemy.contracts import NewItem, Seconds, to_lifetime
 from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
+from memalchemy.integrations.a2a._protobuf import read_into
 from memalchemy.integrations.a2a._webhooks import UNTIL, earlier, webhooks_of
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
@@ -104,7 +105,7 @@ class MemalchemyPushNotificationConfigStore(Adapter, PushNotificationConfigStore
 
     async def _read(self, namespace: tuple[str, ...]) -> list[TaskPushNotificationConfig]:
         items = await self.store.list_items(namespace, prefix=True, limit=NO_LIMIT)
-        return [TaskPushNotificationConfig.FromString(item.value) for item in reversed(items)]
+        return [read_into(TaskPushNotificationConfig(), item.value) for item in reversed(items)]
 
     def _of_task(self, task_id: str) -> tuple[str, ...]:
         return webhooks_of(self.namespace, task_id)

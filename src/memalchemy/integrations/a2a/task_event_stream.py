@@ -16,6 +16,7 @@ from a2a.utils.proto_utils import to_stream_response
 from memalchemy.contracts import Seconds, to_lifetime
 from memalchemy.database import Database, HostConnection
 from memalchemy.integrations._base import Adapter, AnyDatabase
+from memalchemy.integrations.a2a._protobuf import read_into
 from memalchemy.threads import ThreadLog
 
 DAY = 86_400.0
@@ -106,5 +107,5 @@ def to_bytes(event: Event) -> bytes:
 
 def to_event(stored: bytes) -> Event:
     """Return a new object with an event that was stored."""
-    response = StreamResponse.FromString(stored)
+    response = read_into(StreamResponse(), stored)
     return cast("Event", getattr(response, response.WhichOneof("payload")))

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from crewai.state.provider.json_provider import JsonProvider
 from pydantic import ConfigDict, Field, PrivateAttr
 
+from memalchemy._bounds import parse_json
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.codec.bounds import parse_json
 from memalchemy.database import Database
 from memalchemy.errors import NotFound, ThreadDeleted
 from memalchemy.integrations._base import AnyDatabase, blocking

@@ -13,14 +13,24 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
 from google.genai import types
 
+from memalchemy._bounds import Oversized, check_json
 from memalchemy._retry import retry_on_conflict
 from memalchemy.contracts import NewItem, SearchMode, Seconds, StoreItem
-from memalchemy.errors import Conflict
+from memalchemy.errors import Conflict, Corrupt
 from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
 from memalchemy.search.vectors import Metric
 from memalchemy.store import LEAVE, Store
 from memalchemy.store.embedding import Embedder
+
+
+def _entry(document: str) -> MemoryEntry:
+    try:
+        check_json(document)
+    except Oversized as error:
+        raise Corrupt(f"a stored memory {error}") from error
+    return MemoryEntry.model_validate_json(document)
+
 
 DELETED: dict[str, Any] = {"deleted": True}
 """The value that stays of a deleted memory, so that its session does not bring it back."""
@@ -151,9 +161,7 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
         hits = await self.store.search(
             self._namespace(app_name, user_id), query, self._limit, mode=mode
         )
-        return SearchMemoryResponse(
-            memories=[MemoryEntry.model_validate_json(hit.value["entry"]) for hit in hits]
-        )
+        return SearchMemoryResponse(memories=[_entry(hit.value["entry"]) for hit in hits])
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None

@@ -21,7 +21,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import EXT_PYDANTIC_V2, JsonPlusSerializer
 
-from memalchemy.codec.bounds import unpack_foreign
+from memalchemy._bounds import check_foreign, check_json, unpack_foreign
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -69,9 +69,22 @@ def dumps(serde: SerializerProtocol, value: Any) -> tuple[str, bytes]:
     return serde.dumps_typed(value)
 
 
+def check(form: str, data: bytes) -> None:
+    """Check that a value takes bounded memory and work to read; other formats are the host's.
+
+    Raises:
+        Oversized, Colliding: it does not.
+    """
+    if form == "msgpack":
+        check_foreign(data)
+    elif form == "json":
+        check_json(data)
+
+
 def loads(serde: SerializerProtocol, form: str, data: bytes) -> Any:
     """Return what ``serde.loads_typed`` returns."""
     if form != "msgpack" or not _is_cacheable(serde):
+        check(form, data)
         return serde.loads_typed((form, data))
     return unpack_foreign(data, partial(_decode, serde))
 

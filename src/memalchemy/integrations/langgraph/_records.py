@@ -17,9 +17,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from memalchemy._bounds import Colliding, Oversized
 from memalchemy.codec import foreign_msgpack
 from memalchemy.contracts import CheckpointInfo, Packed
-from memalchemy.errors import MemalchemyError
+from memalchemy.errors import Corrupt, MemalchemyError, NotSerialisable, TooLarge
 from memalchemy.integrations.langgraph import _message_cache
 from memalchemy.keys import check_name
 from memalchemy.metadata import check_metadata
@@ -133,13 +134,32 @@ def _channels(state: Mapping[str, Any]) -> Iterator[str]:
 
 
 def dumps(serde: SerializerProtocol, value: Any) -> Packed:
-    """Serialise a value."""
-    return Packed(*_message_cache.dumps(serde, value))
+    """Serialise a value.
+
+    Raises:
+        TooLarge, NotSerialisable: it would take too much memory, or too much work, to load.
+    """
+    packed = Packed(*_message_cache.dumps(serde, value))
+    try:
+        _message_cache.check(packed.format, packed.data)
+    except Oversized as error:
+        what, advice = "a value, once it is loaded,", "; store it as several values"
+        raise TooLarge(what, error.size, error.limit, "bytes of memory", advice) from error
+    except Colliding as error:
+        raise NotSerialisable("", str(error)) from error
+    return packed
 
 
 def loads(serde: SerializerProtocol, value: Packed) -> Any:
-    """Deserialise a value."""
-    return _message_cache.loads(serde, value.format, value.data)
+    """Deserialise a value.
+
+    Raises:
+        Corrupt: it would take too much memory, or too much work.
+    """
+    try:
+        return _message_cache.loads(serde, value.format, value.data)
+    except (Oversized, Colliding) as error:
+        raise Corrupt(f"a stored value {error}") from error
 
 
 def to_state(

@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde.jsonplus import (
     JsonPlusSerializer,
 )
 
-from memalchemy.codec.bounds import parse_json, unpack_foreign
+from memalchemy._bounds import check_json, parse_json, unpack_extension, unpack_foreign
 from memalchemy.contracts import Packed, PendingWrite
 from memalchemy.dialects import parse_url
 from memalchemy.errors import (
@@ -76,6 +76,7 @@ class RawSerializer:
         if kind == "msgpack":
             return unpack_foreign(stored, self._extension)
         if kind == "json":
+            check_json(stored)
             return JsonPlusSerializer(allowed_msgpack_modules=None).loads_typed(data)
         if kind == "null":
             return None
@@ -85,7 +86,7 @@ class RawSerializer:
 
     def _extension(self, code: int, data: bytes) -> ormsgpack.Ext:
         """Note the class of an object, and those of the objects in it; leave it as it is."""
-        inner = unpack_foreign(data, self._extension)
+        inner = unpack_extension(data, self._extension)
         if code in _OF_CLASSES:
             self.classes.add((inner[0], inner[1]))
         return ormsgpack.Ext(code, data)

@@ -26,7 +26,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
-from memalchemy.codec.bounds import parse_plain_json
+from memalchemy._bounds import parse_plain_json
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.filters import Filter
 from memalchemy.integrations._base import Adapter, AnyDatabase, SyncAdapter, blocking

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
@@ -16,7 +17,7 @@ from agents.memory import SessionSettings
 
 from memalchemy.contracts import Entry, LogReading, NewItem, Seconds, StoreItem
 from memalchemy.database import HostConnection
-from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted, TooLarge
+from memalchemy.errors import CapabilityMissing, Conflict, NotSerialisable, ThreadDeleted, TooLarge
 from memalchemy.importers.openai_layout import (
     BRANCHES,
     MAIN,
@@ -144,6 +145,7 @@ class MemalchemySession(OpenAIAdapter):
             NotSerialisable, TooLarge: an item cannot be stored; nothing was added.
             ValueError: the branch was deleted; nothing was added.
         """
+        _refuse_what_a_compaction_replaces()
         log, branch = self.log, self.branch
         given = [_plain(item) for item in items]
         if given:
@@ -161,6 +163,7 @@ class MemalchemySession(OpenAIAdapter):
         The names of the branches stay used. Other objects on one of these branches go to main, too.
         """
         self._check_open()
+        _refuse_what_a_compaction_replaces()
 
         async def clear() -> None:
             async with self.db.transaction() as tx:
@@ -459,9 +462,7 @@ class MemalchemySession(OpenAIAdapter):
         self._check_open()
         read = _compacted.get()
         if read is None or read.log.db is not self.db or read.session_id != self.session_id:
-            # An EncryptedSession around the compaction read the items itself, at an unknown
-            # version: the SDK then clears the session and adds what is to be in it.
-            return False
+            raise CapabilityMissing(_UNKNOWN_VERSION)
         _compacted.set(None)
 
         async def replace() -> None:
@@ -733,6 +734,30 @@ class _Compacted:
 
 _compacted: ContextVar[_Compacted | None] = ContextVar("compacted", default=None)
 """The last of them in this task: several compactions may use one session object at once."""
+
+
+_UNKNOWN_VERSION = (
+    "a compaction by hand beside an EncryptedSession is not supported: nobody knows what was in "
+    "the session when it was read, so that what others wrote meanwhile would be lost. Nothing was "
+    "replaced. Let runs compact it, or encrypt the database instead (Database(url, keys=[…]))"
+)
+_REPLACEMENTS = frozenset(
+    ("agents.memory.openai_responses_compaction_session", name)
+    for name in ("_replace_underlying_session_items", "_restore_underlying_session_items")
+)
+"""Functions of the SDK's compaction that clear a session, and add what is to be in it.
+
+They do not know of versions nor of branches. The SDK calls them only where a wrapper is between the
+compaction and the session: it then does not find `MemalchemySession._atomic_replace_items`.
+"""
+
+
+def _refuse_what_a_compaction_replaces() -> None:
+    frame = inspect.currentframe()
+    while frame is not None:
+        if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _REPLACEMENTS:
+            raise CapabilityMissing(_UNKNOWN_VERSION)
+        frame = frame.f_back
 
 
 class _BranchGone(Exception):

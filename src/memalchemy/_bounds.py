@@ -12,10 +12,14 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from decimal import Decimal
 from functools import lru_cache
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from itertools import chain
 from typing import Any
+from uuid import UUID
 
 import orjson
 import ormsgpack
@@ -77,15 +81,36 @@ def unpack(encoded: bytes) -> Any:
 def unpack_foreign(encoded: bytes, extension: Callable[[int, bytes], Any]) -> Any:
     """Parse MessagePack that another library wrote, whose keys may be other things than texts.
 
+    What *extension* gets was counted, with the extensions in it: it parses its own by
+    `unpack_extension`.
+
     Raises:
         Oversized, ValueError: as `unpack`.
-        Colliding: keys that are lists have too many equal hashes.
+        Colliding: keys that are lists, or the members of a set, have too many equal hashes.
     """
-    if encoded[:1] == _TAGGED:
-        raise ValueError("no MessagePack begins with this byte")
-    check_memory((encoded,))
-    _check_list_keys(encoded)
-    return ormsgpack.unpackb(encoded, ext_hook=extension, option=ormsgpack.OPT_NON_STR_KEYS)
+    return _Foreign(encoded).unpack(extension)
+
+
+def unpack_extension(content: bytes, extension: Callable[[int, bytes], Any]) -> Any:
+    """Parse the content of an extension that `unpack_foreign` gave to its caller.
+
+    Raises:
+        ValueError: it is not MessagePack.
+    """
+    return ormsgpack.unpackb(content, ext_hook=extension, option=ormsgpack.OPT_NON_STR_KEYS)
+
+
+def check_foreign(encoded: bytes) -> None:
+    """Check MessagePack of another library that is parsed elsewhere, as `unpack_foreign` does.
+
+    Raises:
+        Oversized, Colliding: as `unpack_foreign`.
+        ValueError: it is not MessagePack.
+    """
+    if len(encoded) > _SMALL or len(encoded) != len(encoded.translate(None, _EXTENSION_HEADS)):
+        _Foreign(encoded).unpack(lambda code, content: None)
+    else:
+        _check_list_keys(encoded)
 
 
 def unpack_plain(encoded: bytes) -> Any:
@@ -153,8 +178,24 @@ _LEAF_TAGS = {b"~dt": 256, b"~h": 1024, b"~m": 96, b"~p": 96}
 """Bytes of the object that a tag becomes; of another tag it is 128."""
 
 
-def _memory(part: bytes, limit: int) -> int:
-    """Return the bytes of memory that a value is decoded in, until they are over *limit*."""
+def _memory(part: bytes, limit: int, *, has_objects: bool = False) -> int:
+    """Return the bytes of memory that a value is decoded in, until they are over *limit*.
+
+    If it *has_objects*, its extensions are values in turn.
+    """
+    size, inside = 0, [part]
+    for depth in range(_MAX_NESTING):
+        inside, values = [], inside
+        for value in values:
+            size += _own_memory(value, limit - size, inside if has_objects else None)
+            size += _object_memory(value) if depth else 0
+        if not inside:
+            return size
+    return limit + 1
+
+
+def _own_memory(part: bytes, limit: int, inside: list[bytes] | None) -> int:
+    """Return the same without its extensions, which are added to *inside*."""
     is_tagged = part[:1] == _TAGGED
     pointer, list_ = (_COPIED_POINTER, _COPIED_LIST) if is_tagged else (_POINTER, _LIST)
     run_sizes = (0, 0, 32, 32, 32, 32, list_, (1 + is_tagged) * _SMALL_MAPS[0])
@@ -171,6 +212,8 @@ def _memory(part: bytes, limit: int) -> int:
         size += pointer
         if first & 0xF0 == 0x90 or first in (0xDC, 0xDD):
             size += list_
+            if inside is not None and at < _NAMES and _BUILTINS in part[:at]:
+                size += set_memory(min(length, end - at))
             at = body
         elif first & 0xF0 == 0x80 or first in (0xDE, 0xDF):
             tag = _tag_at(part, body) if is_tagged and length == 1 else b""
@@ -184,6 +227,8 @@ def _memory(part: bytes, limit: int) -> int:
                 size += (1 + is_tagged) * _map_memory(min(length, end - at))
             at = body
         else:
+            if inside is not None and bytes((first,)) in _EXTENSION_HEADS:
+                inside.append(part[body : body + length])
             size += _OBJECT + (
                 _text_memory(part[body : body + length])
                 if first & 0xE0 == 0xA0 or 0xD9 <= first <= 0xDB
@@ -314,6 +359,12 @@ def _check_list_keys(part: bytes) -> None:
     """
     if len(part) - len(part.translate(None, _LISTS)) < _FEW_LISTS:
         return
+    try:
+        ormsgpack.unpackb(part, ext_hook=lambda code, content: None)
+    except ValueError:
+        pass  # there are keys that are no texts, or this is no MessagePack
+    else:
+        return
     for ranges in _list_keys(part):
         keys = [
             _as_key(ormsgpack.unpackb(part[low:high], option=ormsgpack.OPT_NON_STR_KEYS))
@@ -362,6 +413,147 @@ def _list_keys(part: bytes) -> list[list[tuple[int, int]]]:
     return found
 
 
+# --- Extensions of MessagePack --------------------------------------------------------------------
+
+_EXTENSION_HEADS = bytes([0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 0xD8])
+_BUILTINS = b"builtins"
+"""What the content of an extension that is a set has in it."""
+_WITH_FORESEEN_HASHES: dict[tuple[str, str], Callable[..., Any]] = {
+    ("uuid", "UUID"): UUID,
+    ("decimal", "Decimal"): Decimal,
+    ("datetime", "timedelta"): timedelta,
+    **{
+        ("ipaddress", kind.__name__): kind
+        for kind in (IPv4Interface, IPv4Network, IPv6Interface, IPv6Network)
+    },
+}
+_NAMES = 32
+"""Bytes in which the module and the class of a set, or of a pattern, stand."""
+_MAX_NESTING = 100
+"""Extensions within each other, which are copied at each level."""
+_FOREIGN_OBJECT = 1024
+"""Bytes of the object that an extension becomes, beside its content; a model has many fields."""
+_COMPILED = 512
+"""Bytes in which a byte of a pattern is compiled."""
+
+
+def _object_memory(content: bytes) -> int:
+    is_pattern = b"compile" in content[:_NAMES]
+    return _FOREIGN_OBJECT + (_COMPILED * len(content) if is_pattern else 0)
+
+
+class _Foreign:
+    """A value in MessagePack of another library, whose extensions are MessagePack in turn.
+
+    An extension is a list of a module, a class and the content that the class is called with, as
+    LangGraph writes them. Its bytes are counted when they are met, before their object is made.
+    """
+
+    def __init__(self, encoded: bytes) -> None:
+        if encoded[:1] == _TAGGED:
+            raise ValueError("no MessagePack begins with this byte")
+        self._encoded = encoded
+        self._limit = MAX_OVERHEAD - _ALLOWANCE + EXPANSION * len(encoded)
+        self._most = 0
+        """The most memory that what was met may take."""
+        self._is_counted = False
+        self._refusal: ValueError | None = None
+
+    def unpack(self, extension: Callable[[int, bytes], Any]) -> Any:
+        """Parse the value; *extension* makes what an extension stands for."""
+        self._add(_quick_bound(self._encoded))
+        _check_list_keys(self._encoded)
+
+        def checked(code: int, content: bytes) -> Any:
+            try:
+                self._check(content)
+            except (Oversized, Colliding) as error:
+                self._refusal = error
+                raise
+            return extension(code, content)
+
+        try:
+            return unpack_extension(self._encoded, checked)
+        except ValueError:
+            if self._refusal is not None:  # of which the parser tells nothing
+                raise self._refusal from None
+            raise
+
+    def _check(self, content: bytes) -> None:
+        heads = len(content) - len(content.translate(None, _EXTENSION_HEADS))
+        has_sets = _BUILTINS in content
+        if not self._is_counted:
+            if has_sets or b"compile" in content:
+                self._count()
+            # Of the extensions in it, each begins with one of the heads and copies its bytes.
+            objects = (1 + heads) * _FOREIGN_OBJECT + min(heads, _MAX_NESTING) * len(content)
+            self._add(_quick_bound(content) + objects)
+        _check_list_keys(content)
+        if heads or has_sets:
+            _foreign_object(content)
+
+    def _add(self, most: int) -> None:
+        self._most += most
+        if self._most > self._limit:
+            self._count()
+
+    def _count(self) -> None:
+        """Count all of the value, where the most that it may take is not enough to know."""
+        if not self._is_counted:
+            size = _memory(self._encoded, self._limit, has_objects=True)
+            if size > self._limit:
+                raise Oversized(size, self._limit)
+            self._is_counted = True
+
+
+class _Unhashed:
+    """What no hash can be foreseen of, or is not made at all."""
+
+
+def _foreign_object(content: bytes, depth: int = 1) -> Any:
+    """Return a stand-in of an extension's object, with the same hash if that can be foreseen.
+
+    Raises:
+        Colliding: a set in it, or the keys of a map, have too many equal hashes.
+    """
+    if depth > _MAX_NESTING:
+        raise Colliding
+    refusal: list[Colliding] = []
+
+    def inner(_: int, found: bytes) -> Any:
+        try:
+            return _foreign_object(found, depth + 1)
+        except Colliding as error:
+            refusal.append(error)
+            raise
+
+    _check_list_keys(content)
+    try:
+        tree = unpack_extension(content, inner)
+    except ValueError:
+        if refusal:
+            raise refusal[0] from None
+        return _Unhashed()
+    if type(tree) is not list or len(tree) < 3 or {type(tree[0]), type(tree[1])} != {str}:
+        return _Unhashed()
+    module, name, given = tree[:3]
+    if module == "builtins" and name in ("set", "frozenset") and type(given) is list:
+        try:
+            check_members(given)
+            return frozenset(given)
+        except TypeError:  # so that no set is made
+            return _Unhashed()
+    made = _WITH_FORESEEN_HASHES.get((module, name))
+    try:
+        if made is not None:
+            return made(*given) if type(given) is list else made(given)
+        fields = tuple(given.values() if type(given) is dict else given)
+        hash(fields)
+    except (TypeError, ValueError, ArithmeticError):
+        return _Unhashed()
+    return fields
+
+
 # --- JSON -----------------------------------------------------------------------------------------
 
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
@@ -388,6 +580,33 @@ def parse_plain_json(document: bytes | str) -> Any:
     """
     check_json(document)
     return orjson.loads(document)
+
+
+MAX_METADATA_BYTES = 2_000_000
+"""Bytes of metadata in a row: 32,000 as they were given, where a server spells 1e300 in full."""
+_SHORT_METADATA = 64_000
+
+
+def parse_metadata(text: bytes | str) -> Any:
+    """Parse the JSON of a row's metadata, which is short in every row that was saved.
+
+    Raises:
+        Oversized, ValueError: as `parse_json`.
+    """
+    if len(text) > MAX_METADATA_BYTES:
+        raise Oversized(len(text), MAX_METADATA_BYTES)
+    if len(text) > _SHORT_METADATA:
+        check_json(text)
+    if isinstance(text, str):
+        # As json.loads does it, without looking for white space, of which jsonb has none around.
+        with suppress(ValueError):
+            found, end = _decode_first(text)
+            if end == len(text):
+                return found
+    return json.loads(text)
+
+
+_decode_first = json.JSONDecoder().raw_decode
 
 
 def check_json(document: bytes | str) -> None:
@@ -451,3 +670,76 @@ def check_tree(tree: Any) -> None:
         if size - own > MAX_OVERHEAD:
             raise Oversized(size, MAX_OVERHEAD + own)
         level = below
+
+
+class Room:
+    """Memory that is left for a value whose bytes are parsed step by step."""
+
+    def __init__(self, encoded: bytes) -> None:
+        self._left = self._limit = MAX_OVERHEAD - _ALLOWANCE + EXPANSION * len(encoded)
+
+    def take(self, size: int) -> None:
+        """Take memory.
+
+        Raises:
+            Oversized: none is left.
+        """
+        self._left -= size
+        if self._left < 0:
+            raise Oversized(self._limit - self._left, self._limit)
+
+
+# --- Protocol buffers -----------------------------------------------------------------------------
+
+_MESSAGE_OF_TWO_BYTES = 100
+"""Bytes of memory that an empty message takes, which two bytes stand for."""
+_ENTRY = 200
+"""Bytes of an entry of a map."""
+_SKIPPED = {0: 0, 1: 8, 5: 4}
+"""Bytes of a value by its wire type, beside a number of variable length."""
+
+
+def check_protobuf(encoded: bytes, descriptor: Any) -> None:
+    """Check that a message of protocol buffers of this *descriptor* takes bounded memory.
+
+    Raises:
+        Oversized: it does not.
+    """
+    limit = MAX_OVERHEAD - _ALLOWANCE + EXPANSION * len(encoded)
+    if len(encoded) * _ENTRY // 2 <= limit:
+        return
+    size = len(encoded)
+    open_ = [(0, len(encoded), descriptor)]
+    while open_ and size <= limit:
+        at, end, kind = open_.pop()
+        while at < end and size <= limit:
+            tag, at = _varint(encoded, at)
+            if tag & 7 != 2:
+                if tag & 7 == 0:
+                    _, at = _varint(encoded, at)
+                at += _SKIPPED.get(tag & 7, 0)
+                size += _POINTER
+                continue
+            length, at = _varint(encoded, at)
+            field = kind.fields_by_number.get(tag >> 3)
+            inner = None if field is None else field.message_type
+            size += _OBJECT
+            if inner is not None:
+                size += _ENTRY if inner.GetOptions().map_entry else _MESSAGE_OF_TWO_BYTES
+                open_.append((at, min(at + length, end), inner))
+            at += length
+    if size > limit:
+        raise Oversized(size, limit)
+
+
+def _varint(encoded: bytes, at: int) -> tuple[int, int]:
+    """Return a number of variable length, and where it ends."""
+    number = shift = 0
+    while at < len(encoded) and shift < 70:
+        byte = encoded[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    return number, at

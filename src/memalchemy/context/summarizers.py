@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memalchemy._cache import BoundedCache
-from memalchemy.context._message_groups import cumulative_sizes, message_groups
+from memalchemy.context._message_groups import (
+    cumulative_sizes,
+    message_groups,
+    questions_before,
+)
 from memalchemy.context._summarize_fn import SummarizeFn, Summarizer
 from memalchemy.context._user_functions import in_event_loop, run_coroutine
 from memalchemy.context.manager import ConversationManager, check_count
@@ -193,7 +197,8 @@ class SummarizingManager(SummarizerBase):
 
     The summary is one system message before the newest messages: ``[Summary of previous
     conversation (21 messages)]:`` and the text. The next summary is made from it and from what was
-    said since. All system messages stay, and are not counted.
+    said since. All system messages stay, and are not counted. If the newest messages begin within
+    the answer to a user's message, that message stays between the summary and them.
 
     Args:
         threshold: number of messages up to which nothing happens.
@@ -238,23 +243,26 @@ class SummarizingManager(SummarizerBase):
         """Keep all messages, or summarise all groups but the newest *keep_recent* messages."""
         summaries, systems = split_systems(messages, self.preserve_system)
         groups = message_groups(messages, systems | summaries.keys())
-        dialogue = [at for group in groups for at in group]
-        cuts = [cut for cut in cumulative_sizes(groups) if len(dialogue) - cut >= self.keep_recent]
-        if len(dialogue) <= self.threshold or not cuts:
-            kept = sorted({*dialogue, *systems, *summaries})
+        said = Dialogue(messages, groups)
+        size = len(said.places)
+        cuts = said.cuts(cut for cut in cumulative_sizes(groups) if size - cut >= self.keep_recent)
+        if size <= self.threshold or not cuts:
+            kept = sorted({*said.places, *systems, *summaries})
             return ManagedMessages([messages[at] for at in kept])
 
-        said = [messages[at] for at in dialogue]
         count, summary = yield from self._summary_of(
-            said,
+            [messages[at] for at in said.places],
             cuts,
             join_summaries(list(summaries.values())),
-            suffices=lambda cut, _: len(dialogue) - cut <= self.threshold,
+            suffices=lambda cut, _: len(said.kept(cut)) <= self.threshold,
             request=lambda start, stop, earlier: SummaryRequest(
-                said[start:stop], earlier, len(messages), self.threshold
+                [messages[at] for at in said.summarized(start, stop)],
+                earlier,
+                len(messages),
+                self.threshold,
             ),
         )
-        return replace_by_summary(messages, summary, dialogue[:count], dialogue[count:], systems)
+        return replace_by_summary(messages, summary, said, count, systems)
 
 
 def split_systems(
@@ -266,20 +274,67 @@ def split_systems(
     return summaries, pinned_systems(messages, preserve) - summaries.keys()
 
 
+class Dialogue:
+    """Messages of which a summary may stand for the first ones.
+
+    The user's message that the newest messages answer is not summarised while they stay.
+
+    Args:
+        groups: all groups of the dialogue.
+        head: how many groups at the start stay whatever is summarised.
+    """
+
+    def __init__(
+        self, messages: Sequence[Any], groups: Sequence[Sequence[int]], head: int = 0
+    ) -> None:
+        self.head: list[int] = [at for group in groups[:head] for at in group]
+        """Indices of the messages at the start that stay."""
+        self.places: list[int] = [at for group in groups[head:] for at in group]
+        """Indices of the messages that may be summarised, oldest first."""
+        starts = [0, *cumulative_sizes(groups[head:])]
+        questions = questions_before(messages, groups)[head:]
+        self._questions: dict[int, int | None] = dict(zip(starts, questions, strict=False))
+
+    def question(self, cut: int) -> int | None:
+        """Return the index of the message that those beyond *cut* answer, if it is before them."""
+        question = self._questions.get(cut)
+        return None if question in self.head else question
+
+    def summarized(self, start: int, stop: int) -> list[int]:
+        """Return the indices that a summary up to *stop* adds to one up to *start*."""
+        earlier, question = self.question(start), self.question(stop)
+        places = [] if not start or earlier is None else [earlier]
+        return [at for at in (*places, *self.places[start:stop]) if at != question]
+
+    def kept(self, cut: int) -> list[int]:
+        """Return the indices of what stays beside a summary of the first *cut* messages."""
+        question = self.question(cut)
+        asked = [] if question is None else [question]
+        return [*self.head, *asked, *self.places[cut:]]
+
+    def cuts(self, wanted: Iterable[int]) -> list[int]:
+        """Return those of the *wanted* cuts at which there is something to summarise."""
+        return [cut for cut in wanted if self.summarized(0, cut)]
+
+
 def replace_by_summary(
-    messages: list[Any],
-    summary: Summary,
-    removed: Sequence[int],
-    kept: Sequence[int],
-    systems: frozenset[int],
+    messages: list[Any], summary: Summary, said: Dialogue, cut: int, systems: frozenset[int]
 ) -> ManagedMessages:
-    """Put one summary in the place of the last of the *removed* messages."""
-    place = removed[-1]
-    stays = sorted({*kept, *systems})
-    told = summary.to_message([messages[at] for at in removed])
-    prefix = [*(messages[at] for at in stays if at < place), told]
-    after = [messages[at] for at in stays if at > place]
-    return ManagedMessages([*prefix, *after], SummarizedPrefix(summary, prefix, place + 1))
+    """Put one summary in the place of the first *cut* messages of a dialogue.
+
+    It stands where the last of them was, or before the user's message that the others answer.
+    """
+    last, question = said.places[cut - 1], said.question(cut)
+    stays = sorted({*said.kept(cut), *systems})
+    told = summary.to_message([messages[at] for at in said.summarized(0, cut)])
+    place = last if question is None else question
+    prefix = [
+        *(messages[at] for at in stays if at < place),
+        told,
+        *(messages[at] for at in stays if place <= at <= last),
+    ]
+    after = [messages[at] for at in stays if at > last]
+    return ManagedMessages([*prefix, *after], SummarizedPrefix(summary, prefix, last + 1))
 
 
 def _advance(plan: Plan, summary: Summary | None = None) -> SummaryRequest | ManagedMessages:

@@ -7,14 +7,16 @@ and the last summaries of whole conversations are remembered, so that no part is
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from memalchemy._cache import BoundedCache
+from memalchemy._in_flight import InFlight
 from memalchemy.context._message_groups import (
     cumulative_sizes,
     message_groups,
@@ -40,12 +42,14 @@ class SummaryRequest:
     Attributes:
         messages_before: how many messages the manager was given, for the events.
         threshold: the limit that they exceed, for the events.
+        key: the same for all requests of a manager for this summary; empty if that is not known.
     """
 
     messages: list[Any]
     earlier: Summary | None
     messages_before: int
     threshold: int
+    key: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,24 @@ Plan = Generator[SummaryRequest, Summary, ManagedMessages]
 """Decision of a manager: yields a request if it needs a summary, and returns the result."""
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedSummary:
+    """Messages, and the decision of a manager on them.
+
+    Attributes:
+        step: the result, or a request for the summary that it needs.
+    """
+
+    messages: list[Any]
+    plan: Plan
+    step: SummaryRequest | ManagedMessages
+
+    @property
+    def is_needed(self) -> bool:
+        """``True`` if a summary has to be written."""
+        return isinstance(self.step, SummaryRequest)
+
+
 class SummarizerBase(ConversationManager):
     """Base class of the managers that summarise. A subclass implements `plan`."""
 
@@ -95,6 +117,7 @@ class SummarizerBase(ConversationManager):
         self.timeout = timeout
         self._summarizer = Summarizer(summarize_fn, timeout)
         self._summaries: BoundedCache[bytes, Summary] = BoundedCache(REMEMBERED_SUMMARIES)
+        self._in_flight = InFlight()
 
     @abstractmethod
     def plan(self, messages: list[Any]) -> Plan:
@@ -109,11 +132,10 @@ class SummarizerBase(ConversationManager):
             RuntimeError: the function is async and this thread runs an event loop: use
                 `async_apply`.
         """
-        plan = self.plan(list(messages))
-        step = _advance(plan)
-        if isinstance(step, ManagedMessages) and not step.outputs:
-            return step.messages
-        return run_coroutine(self._finish(plan, step, may_await=not in_event_loop())).messages
+        prepared = self.prepare(messages)
+        if isinstance(prepared.step, ManagedMessages) and not prepared.step.outputs:
+            return prepared.step.messages
+        return run_coroutine(self.complete(prepared, may_await=not in_event_loop())).messages
 
     async def async_apply(self, messages: Sequence[Any]) -> list[Any]:
         """`apply` that awaits the application's functions; plain ones run in a thread."""
@@ -121,8 +143,36 @@ class SummarizerBase(ConversationManager):
 
     async def summarize(self, messages: Sequence[Any]) -> ManagedMessages:
         """`async_apply` that also tells which messages the summary stands for."""
-        plan = self.plan(list(messages))
-        return await self._finish(plan, _advance(plan), may_await=True)
+        return await self.complete(self.prepare(messages))
+
+    def prepare(self, messages: Sequence[Any]) -> PreparedSummary:
+        """Decide on *messages*, for `complete`; the summary is not written yet."""
+        given = list(messages)
+        plan = self.plan(given)
+        return PreparedSummary(given, plan, _advance(plan))
+
+    async def complete(
+        self, prepared: PreparedSummary, *, may_await: bool = True
+    ) -> ManagedMessages:
+        """Return the messages that go to the model, with a new summary if one is needed.
+
+        Of several calls at once that need the same summary one writes it, and the others wait.
+
+        Args:
+            may_await: ``False`` for synchronous code in a running event loop.
+        """
+        is_alone = not may_await  # others may need the loop that is blocked
+        while True:
+            step = prepared.step
+            if is_alone or not isinstance(step, SummaryRequest) or not step.key:
+                return await self._finish(prepared.plan, step, may_await=may_await)
+            with self._in_flight.claim(step.key) as running:
+                if running is None:
+                    if self._summaries.get(step.key) is not None:  # written since the decision
+                        prepared = self.prepare(prepared.messages)
+                    return await self._finish(prepared.plan, prepared.step, may_await=may_await)
+            is_alone = await asyncio.wrap_future(running)
+            prepared = self.prepare(prepared.messages)
 
     async def _finish(
         self, plan: Plan, step: SummaryRequest | ManagedMessages, *, may_await: bool
@@ -187,8 +237,9 @@ class SummarizerBase(ConversationManager):
             more_groups = sum(cut > start for cut in cuts)
             if not more_groups or not is_worthwhile(more_groups, *sound[-1]):
                 return sound[-1]
-        summary = yield request(start, cuts[-1], base)
-        self._summaries.put(digests[cuts[-1] - 1], summary)
+        key = digests[cuts[-1] - 1]
+        summary = yield replace(request(start, cuts[-1], base), key=key)
+        self._summaries.put(key, summary)
         return cuts[-1], summary
 
 
@@ -206,7 +257,8 @@ class SummarizingManager(SummarizerBase):
             be parted.
         summarize_fn: ``(messages) -> str``, or ``(messages, previous_summary) -> str`` to get the
             earlier summary separately instead of as the first message; plain or async. Or an agent
-            that has ``run(text)``, as LazyBridge's have; it gets a transcript. The answer may be an
+            that has ``run(text)``, or ``(prompt: str) -> str``, as LazyBridge's; they get a
+            transcript, which begins with the earlier summary. The answer may be an
             object with a ``text``, a ``text()`` or a ``content``. Without a function the summary is
             a digest: the first words of the first and of the newest messages.
         preserve_system: keep system messages; otherwise they are messages like others.

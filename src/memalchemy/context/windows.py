@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from memalchemy.context._message_groups import (
@@ -13,8 +14,15 @@ from memalchemy.context._message_groups import (
     questions_before,
 )
 from memalchemy.context.manager import ConversationManager, check_count, publish_pruned
+from memalchemy.context.summary import Summary
 from memalchemy.context.tokens import TokenCounter, estimate_tokens
-from memalchemy.messages import is_system, is_user_turn, shorten_message, text_of
+from memalchemy.messages import (
+    is_system,
+    is_user_turn,
+    shorten_message,
+    shorten_text,
+    text_of,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +39,7 @@ class SlidingWindowManager(ConversationManager):
         window_size: maximum number of messages besides the system messages; ``None`` for no limit.
             The newest group and the user's message that it answers stay whole even if they alone
             are more.
-        preserve_system: keep all system messages where they are.
+        preserve_system: keep all system messages where they are. A summary stays in any case.
         preserve_first_user: keep the first user message as well, with everything up to the next
             one. These messages count towards *window_size*. They go if they leave no room for the
             newest group.
@@ -132,7 +140,8 @@ class TokenBudgetManager(ConversationManager):
     Args:
         max_tokens: the budget.
         token_counter: function that gives the tokens of one message; `estimate_tokens` by default.
-        preserve_system: take system messages first; otherwise they are messages like others.
+        preserve_system: take system messages first; otherwise they are messages like others. A
+            summary is taken first in any case; at the start it is shortened to half of the room.
         preserve_first_user: take the first user message, with everything up to the next one, before
             older groups.
         shorten: shorten a newest group that is too long; otherwise it is left out. A shortened
@@ -164,10 +173,10 @@ class TokenBudgetManager(ConversationManager):
             ValueError: the system messages at the start alone exceed the budget. They define the
                 agent, so nothing is sent without them.
         """
-        messages = list(messages)
+        given = messages = list(messages)
         systems = pinned_systems(messages, self.preserve_system)
         leading = {at for at in systems if systems.issuperset(range(at))}
-        costs = [self.token_counter(message) for message in messages]
+        messages, costs = self._with_short_summaries(messages, leading)
         left = self.max_tokens - sum(costs[at] for at in leading)
         if left < 0:
             raise ValueError(
@@ -193,8 +202,40 @@ class TokenBudgetManager(ConversationManager):
             if not kept.keys() >= set(group):
                 break
         window = [kept[at] for at in sorted(kept)]
-        publish_pruned("token_budget", messages, window, max_tokens=self.max_tokens)
+        publish_pruned("token_budget", given, window, max_tokens=self.max_tokens)
         return window
+
+    def _with_short_summaries(
+        self, messages: list[Any], leading: set[int]
+    ) -> tuple[list[Any], list[int]]:
+        """Return the messages and their costs; if they are too many, with a short summary.
+
+        A summary at the start leaves half of the room to the messages after it.
+        """
+        costs = [self.token_counter(message) for message in messages]
+        summaries = [at for at in leading if Summary.from_message(messages[at]) is not None]
+        if not self.shorten or not summaries or sum(costs) <= self.max_tokens:
+            return messages, costs
+        room = self.max_tokens - sum(costs[at] for at in leading.difference(summaries))
+        messages = list(messages)
+        for at in summaries:
+            messages[at] = self._short_summary(messages[at], room // 2 // len(summaries))
+            costs[at] = self.token_counter(messages[at])
+        return messages, costs
+
+    def _short_summary(self, message: Any, room: int) -> Any:
+        """Return a summary's message with the longest text that fits; without any if none does."""
+        summary = Summary.from_message(message)
+        if summary is None or self.token_counter(message) <= room:
+            return message
+
+        def cut(length: int) -> Any:
+            short = replace(summary, text=shorten_text(summary.text, length))
+            return short.to_message([message])
+
+        lengths = range(len(summary.text))
+        too_long = bisect_left(lengths, True, key=lambda one: self.token_counter(cut(one)) > room)
+        return cut(max(too_long - 1, 0))
 
     def _keep_newest(
         self, messages: list[Any], group: list[int], left: int, kept: dict[int, Any]
@@ -236,8 +277,14 @@ class TokenBudgetManager(ConversationManager):
 
 
 def pinned_systems(messages: Sequence[Any], preserve: bool) -> frozenset[int]:
-    """Return the indices of the system messages if they are to be preserved."""
-    return frozenset(at for at, message in enumerate(messages) if preserve and is_system(message))
+    """Return the indices of the system messages if they are to be preserved, and of summaries.
+
+    A summary tells what no other message does.
+    """
+    systems = ((at, message) for at, message in enumerate(messages) if is_system(message))
+    return frozenset(
+        at for at, message in systems if preserve or Summary.from_message(message) is not None
+    )
 
 
 def _has_question(group: Sequence[Any]) -> bool:

@@ -1380,8 +1380,10 @@ class Conversation:
     def messages(self, *, connection: HostConnection | None = None) -> list[Message]:
         """Return the messages that go to the model, oldest first: all, or those of the manager.
 
-        A summary that the manager writes is stored. No process writes it again until more messages
-        were added than the manager allows, or until one of the summarised messages was changed.
+        A summary that was set or restored is there whatever the manager, in place of the messages
+        that it stands for. A summary that the manager writes is stored. No process writes it again
+        until more messages were added than the manager allows, or until one of the summarised
+        messages was changed. Several calls at once in one process ask for it once.
 
         Raises:
             Corrupt: what is stored does not match its checksum.
@@ -1420,8 +1422,8 @@ class Conversation:
         """Store *text* as the summary of what was said before the messages, or remove it.
 
         It replaces an earlier summary. With *summarized* it stands for the first so many messages,
-        of which system messages stay. `messages` returns it if the manager summarises, `snapshot`
-        in any case. ``None`` removes the summary.
+        of which system messages stay. `messages` returns it first, whatever the manager. ``None``
+        removes the summary.
 
         Raises:
             TypeError: *text* is no text; nothing was written.
@@ -1536,10 +1538,11 @@ class ConversationStore:
     ) -> None:
         """Store a list of messages or a snapshot, ``{"messages": …, "summary": …}``, as a whole.
 
-        Both parameters accept either. Messages are as of `Conversation.add`; other keys of a
-        snapshot are stored as they are. Of two that save at the same time the later wins, and what
-        it wrote is complete. *occurred_at* is the time of the messages that are new; now, if not
-        given.
+        Both parameters accept either. It takes the place of all that was stored: after a list, or a
+        snapshot without a summary, there is none. Messages are as of `Conversation.add`; other keys
+        of a snapshot are stored as they are. Of two that save at the same time the later wins, and
+        what it wrote is complete. *occurred_at* is the time of the messages that are new; now, if
+        not given.
 
         Raises:
             TypeError, ValueError: one of them is not a message; nothing was written.
@@ -1627,7 +1630,10 @@ class EpisodeStore:
         """Return at most *limit* episodes, the latest ``completed_at`` first, whatever the mode."""
 
     def summary(self, *, connection: HostConnection | None = None) -> str:
-        """Return the number of episodes and the newest one as text."""
+        """Describe the store for a person: its size and database, the newest and oldest episode.
+
+        It reads as `oldest` does.
+        """
 
     def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
         """Replace the episode with the same ``id_``.

@@ -543,6 +543,8 @@ def copy_with(message: Any, name: str, value: Any) -> Any:
     if hasattr(message, "model_copy"):
         return message.model_copy(update={name: value})
     if dataclasses.is_dataclass(message) and not isinstance(message, type):
+        if name not in {field.name for field in dataclasses.fields(message) if field.init}:
+            return None
         return dataclasses.replace(message, **{name: value})
     duplicate = copy.copy(message)
     try:

@@ -120,14 +120,19 @@ async def test_a_deleted_episode_is_gone_from_every_method(store: EpisodeStore) 
     assert await store.recent() == [one]
 
 
-async def test_the_summary_counts_and_names_the_newest(store: EpisodeStore) -> None:
-    assert await store.summary() == "EpisodeStore: 0 episodes"
-    await store.write(episode("first\nsecond line", 0))
+async def test_the_summary_counts_and_names_the_database_the_newest_and_the_oldest(
+    store: EpisodeStore,
+) -> None:
+    database = repr(store.store.db)
+    assert await store.summary() == f"EpisodeStore: 0 episodes | {database}"
     await store.write(episode("x" * 100, 1))
+    await store.write(episode("first\nsecond line", 0))
 
-    assert await store.summary() == (
-        f"EpisodeStore: 2 episodes\n  newest: 2026-03-01 12:01:00 | {'x' * 60}"
-    )
+    assert (await store.summary()).splitlines() == [
+        f"EpisodeStore: 2 episodes | {database}",
+        f"  newest: 2026-03-01 12:01:00 | {'x' * 60}",
+        "  oldest: 2026-03-01 12:00:00 | first",
+    ]
 
 
 async def test_the_oldest_is_found_and_an_episode_has_a_headline(

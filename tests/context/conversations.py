@@ -21,6 +21,7 @@ class Foreign:
     content: Any = None
     tool_calls: list[Any] = field(default_factory=list)
     tool_call_id: str | None = None
+    name: str | None = None
 
 
 MAKES = {

@@ -437,3 +437,44 @@ def test_a_system_message_of_the_application_is_not_taken_for_a_summary() -> Non
 
     assert managed[0] is note
     assert isinstance(SummarizingManager(2, 1).apply([Foreign("user", "a")] * 4)[0], Foreign)
+
+
+def _text(prompt: str) -> str:
+    return f"told: {prompt}"
+
+
+async def _later(prompt: str) -> str:
+    return _text(prompt)
+
+
+class _Callable:
+    def __call__(self, text: str) -> str:
+        return _text(text)
+
+
+def _unannotated(prompt):  # type: ignore[no-untyped-def]
+    return _text(prompt)
+
+
+@pytest.mark.parametrize(
+    "summarise",
+    [
+        pytest.param(_text, id="annotated"),
+        pytest.param(_later, id="coroutine"),
+        pytest.param(_Callable(), id="object"),
+        pytest.param(_unannotated, id="by its name"),
+        pytest.param(lambda prompt: _text(prompt), id="lambda"),
+        pytest.param(functools.partial(lambda style, prompt: _text(prompt), "short"), id="partial"),
+    ],
+)
+@pytest.mark.parametrize("make", MAKES)
+async def test_a_function_of_a_text_gets_a_transcript(summarise: Any, make: str) -> None:
+    talk = [MAKES[make](role="user", content=f"question {n}") for n in range(6)]
+    manager = SummarizingManager(4, 2, summarise)
+
+    first = await manager.async_apply(talk)
+    second = await manager.async_apply([*first, *talk[:4]])
+
+    assert "\nUser: question 0\n" in text_of(first[0])
+    assert text_of(first[0]).endswith("User: question 3")
+    assert "Summary of what was said before:\ntold: " in text_of(second[0])

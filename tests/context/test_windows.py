@@ -68,22 +68,26 @@ def test_a_window_keeps_calls_with_their_results_and_all_system_messages(
 def test_a_window_exceeds_its_size_only_for_the_newest_group(
     messages: list[Any], size: int
 ) -> None:
-    window = SlidingWindowManager(size, preserve_first_user=False).apply(messages)
+    window = SlidingWindowManager(size).apply(messages)
 
     spoken = [message for message in window if not is_system(message)]
     assert len(spoken) <= size or trim_to_recent(spoken, 1) == spoken
 
 
-def test_a_window_has_the_system_message_the_first_user_turn_and_the_newest() -> None:
-    window = SlidingWindowManager(4).apply(chat(5))
+@pytest.mark.parametrize("size", [4, 5])
+def test_a_window_has_the_system_message_and_the_newest(size: int) -> None:
+    window = SlidingWindowManager(size).apply(chat(5))
 
-    assert texts(window) == ["be kind", "question 1", "answer 4", "question 5", "answer 5"]
+    assert texts(window) == ["be kind", "question 4", "answer 4", "question 5", "answer 5"]
 
 
-def test_the_first_user_turn_need_not_be_kept() -> None:
-    window = SlidingWindowManager(2, preserve_first_user=False).apply(chat(5))
+def test_the_first_question_is_kept_on_request_with_its_answer() -> None:
+    pinned = SlidingWindowManager(4, preserve_first_user=True)
 
-    assert texts(window) == ["be kind", "question 5", "answer 5"]
+    first, newest = ["be kind", "question 1", "answer 1"], ["question 5", "answer 5"]
+    assert texts(pinned.apply(chat(5))) == [*first, *newest]
+    pinned.window_size = 3
+    assert texts(pinned.apply(chat(5))) == ["be kind", *newest], "no room for both"
 
 
 def test_an_agent_that_works_for_long_still_knows_what_it_was_asked() -> None:
@@ -97,18 +101,19 @@ def test_an_agent_that_works_for_long_still_knows_what_it_was_asked() -> None:
 def test_system_messages_between_the_others_stay_where_they_are() -> None:
     messages = [system("first"), user("1"), system("note"), *chat(3)[1:]]
 
-    assert texts(SlidingWindowManager(1).apply(messages)) == ["first", "1", "note", "answer 3"]
-    unpinned = SlidingWindowManager(1, preserve_system=False, preserve_first_user=False)
-    assert texts(unpinned.apply(messages)) == ["answer 3"]
+    window = SlidingWindowManager(1)
+    assert texts(window.apply(messages)) == ["first", "note", "question 3", "answer 3"]
+    unpinned = SlidingWindowManager(1, preserve_system=False)
+    assert texts(unpinned.apply(messages)) == ["question 3", "answer 3"]
 
 
 def test_an_assistant_with_several_calls_stays_whole_with_all_results() -> None:
     step = [assistant(None, "a", "b", "c"), result("b"), result("a"), result("c")]
     messages = [user("1"), assistant("2"), user("3"), *step, assistant("done")]
-    window = SlidingWindowManager(3, preserve_first_user=False)
+    window = SlidingWindowManager(3)
 
-    assert window.apply(messages) == [assistant("done")]
-    assert window.apply(messages[:-1]) == step
+    assert window.apply(messages) == [user("3"), assistant("done")]
+    assert window.apply(messages[:-1]) == [user("3"), *step]
 
 
 def test_calls_without_a_result_stay_as_they_are() -> None:
@@ -120,22 +125,22 @@ def test_calls_without_a_result_stay_as_they_are() -> None:
 def test_a_result_follows_its_call_even_if_somebody_spoke_between_them() -> None:
     talk = [user("0"), assistant(None, "a", "b"), result("a"), user("wait"), result("b")]
 
-    assert SlidingWindowManager(2, preserve_first_user=False).apply(talk) == talk[1:]
+    assert SlidingWindowManager(2).apply([*chat(3)[1:], *talk]) == talk
 
 
 def test_blocks_of_anthropic_are_calls_and_results_too() -> None:
     call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look"}]}
     found = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]}
-    window = SlidingWindowManager(1, preserve_first_user=False)
+    window = SlidingWindowManager(1)
 
-    assert window.apply([user("go"), call, found]) == [call, found]
+    assert window.apply([*chat(2)[1:], call, found]) == [user("question 2"), call, found]
     assert window.apply([user("go"), found]) == [user("go")]
     assert SlidingWindowManager(2).apply([found, user("go"), call, found])[0] == user("go")
 
 
 def test_with_a_slide_step_the_start_stays_until_the_window_is_full_again() -> None:
     talk = chat(20)[1:]
-    manager = SlidingWindowManager(10, preserve_first_user=False, slide_step=4)
+    manager = SlidingWindowManager(10, slide_step=4)
 
     starts = [talk.index(manager.apply(talk[:length])[0]) for length in range(1, 21)]
 
@@ -150,7 +155,9 @@ def test_a_window_may_count_turns() -> None:
         "question 9",
         "answer 9",
     ]
-    assert len(SlidingWindowManager(None, max_turns=3).apply(talk)) == 1 + 1 + 4
+    assert len(SlidingWindowManager(None, max_turns=3).apply(talk)) == 1 + 6
+    pinned = SlidingWindowManager(None, preserve_first_user=True, max_turns=3)
+    assert texts(pinned.apply(talk)[:4]) == ["be kind", "question 1", "answer 1", "question 8"]
     assert SlidingWindowManager(None, max_turns=9).apply(talk) == talk
 
 
@@ -224,13 +231,27 @@ def test_a_budget_that_is_large_enough_changes_nothing_but_orphans(messages: lis
     assert places(messages, window) == places(messages, SlidingWindowManager(1000).apply(messages))
 
 
-def test_a_budget_goes_to_the_newest_and_to_the_first_question() -> None:
-    talk = chat(5)
-    manager = TokenBudgetManager(7 + 10 + 8 + 10, token_counter=characters)
+def test_a_budget_goes_to_the_newest_and_on_request_to_the_first_exchange() -> None:
+    talk, newest = chat(5), ["question 5", "answer 5"]
+    first = ["question 1", "answer 1"]
 
-    assert texts(manager.apply(talk)) == ["be kind", "question 1", "question 5", "answer 5"]
-    without = TokenBudgetManager(35, token_counter=characters, preserve_first_user=False)
-    assert texts(without.apply(talk)) == ["be kind", "answer 4", "question 5", "answer 5"]
+    def budget(tokens: int, first: bool = False) -> list[Any]:
+        manager = TokenBudgetManager(tokens, token_counter=characters, preserve_first_user=first)
+        return texts(manager.apply(talk))
+
+    assert budget(7 + 18) == budget(7 + 18 + 17) == ["be kind", *newest]
+    assert budget(7 + 36) == ["be kind", "question 4", "answer 4", *newest]
+    assert budget(7 + 36, first=True) == ["be kind", *first, *newest]
+    assert budget(7 + 18 + 17, first=True) == ["be kind", *newest]
+
+
+def test_a_question_that_leaves_no_room_for_its_answer_is_shortened_with_it() -> None:
+    talk = [user("q" * 5_000), assistant("a" * 5_000)]
+
+    window = TokenBudgetManager(1_000, token_counter=characters).apply(talk)
+
+    assert [message["content"][0] for message in window] == ["q", "a"]
+    assert sum(map(characters, window)) <= 1_000
 
 
 def test_a_question_that_is_too_long_is_shortened_in_the_middle() -> None:

@@ -123,6 +123,31 @@ async def test_an_agent_summarises_for_a_manager_of_ours_as_it_does_for_a_memory
     assert heard[0].splitlines()[-4:] == told_of
 
 
+async def test_a_function_of_a_text_summarises_for_a_manager_as_it_does_for_a_memory(
+    store: MemalchemyStore,
+) -> None:
+    heard: list[str] = []
+
+    def summarize(prompt: str) -> str:
+        heard.append(prompt)
+        return "the gist"
+
+    memory = Memory(strategy="summary", store=store, key="a", summarizer=summarize)
+    talk = []
+    for n in range(14):
+        memory.add(f"question {n}", f"answer {n}")
+        talk += [
+            {"role": "user", "content": f"question {n}"},
+            {"role": "assistant", "content": f"answer {n}"},
+        ]
+    await SummarizingManager(21, 20, summarize).async_apply(talk)
+
+    theirs, ours = heard[0], heard[-1]
+    lines = [line for n in range(4) for line in (f"User: question {n}", f"Assistant: answer {n}")]
+    assert theirs.splitlines()[-2:] == lines[:2]
+    assert ours.splitlines()[-8:] == lines
+
+
 def test_concurrent_agents_have_separate_sessions(store: MemalchemyStore) -> None:
     def talk(user: int) -> None:
         memory = Memory(store=store, key="chat", session_key=f"user-{user}")

@@ -166,14 +166,14 @@ def test_the_model_sees_no_more_than_its_context_or_a_budget() -> None:
 
 
 async def test_the_model_sees_the_last_turns_and_the_log_stays_whole(db: Database) -> None:
-    last_two = SlidingWindowManager(None, preserve_first_user=False, max_turns=2)
+    last_two = SlidingWindowManager(None, max_turns=2)
     talk = Conversation(db, "t", manager=last_two)
     await talk.add(TALK)
 
     shown = [message.text for message in await talk.messages()]
     assert shown == ["question 18", "answer 18", "question 19", "answer 19"]
     assert await talk.count() == 40
-    assert SlidingWindowManager(window_size=2, preserve_first_user=False).apply(TALK) == TALK[-2:]
+    assert SlidingWindowManager(window_size=2).apply(TALK) == TALK[-2:]
     assert NullManager().apply(TALK) == TALK
 
 

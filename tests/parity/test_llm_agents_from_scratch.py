@@ -180,14 +180,15 @@ async def test_d10_episodes_have_an_owner_and_fields_and_a_lost_one_is_an_error(
         await EpisodicMemory(ada, {"reflection": broken}).record(Episode(task="lost"))
 
 
-async def test_d11_a_summary_reads_no_more_than_the_newest_episode(db: Database) -> None:
+async def test_d11_a_summary_names_the_newest_and_the_oldest_of_many(db: Database) -> None:
     store = EpisodeStore(db)
     for n in range(150):
         await store.store.put(("elsewhere",), f"{n}", n)
         await store.write(Episode(task=f"{n}", completed_at=NOON + timedelta(minutes=n)))
 
     assert await store.summary() == (
-        "EpisodeStore: 150 episodes\n  newest: 2026-03-01 14:29:00 | 149"
+        f"EpisodeStore: 150 episodes | {db!r}\n  newest: 2026-03-01 14:29:00 | 149\n"
+        "  oldest: 2026-03-01 12:00:00 | 0"
     )
     with pytest.raises(LookupError):
         await store.update(Episode(task="was never there"))

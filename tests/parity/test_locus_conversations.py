@@ -68,7 +68,7 @@ def test_l24_a_call_and_its_result_are_not_parted_by_a_summary() -> None:
     call = Message.assistant(None, [{"id": "a", "name": "f"}])
     talk = [*_talk(3), call, Message.tool("found", "a")]
 
-    assert SummarizingManager(4, 1).apply(talk)[1:] == talk[-2:]
+    assert SummarizingManager(4, 1).apply(talk)[1:] == [Message.user("q2"), *talk[-2:]]
 
 
 def test_l24_summaries_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:

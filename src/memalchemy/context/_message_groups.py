@@ -1,8 +1,10 @@
 """Groups of messages that stay or go together: a message, or tool calls with their results.
 
-A group ends with the last result of its calls. A result that no earlier call asks for is an orphan,
-and so is a second result of one call: models' APIs refuse both, and orphans are in no group. A call
-without a result stays as it is, because the agent may be about to run it.
+Groups that answer a user's message stay only where that message stays, too: without it, a model
+would read them as the answer to another one. A group ends with the last result of its calls. A
+result that no earlier call asks for is an orphan, and so is a second result of one call: models'
+APIs refuse both, and orphans are in no group. A call without a result stays as it is, because the
+agent may be about to run it.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memalchemy.messages import calls_of, is_user_turn, results_of
+from memalchemy.messages import calls_of, is_system, is_user_turn, results_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,34 @@ def message_groups(
             groups.append(group)
         start = stop + 1
     return groups
+
+
+def questions_before(messages: Sequence[Any], groups: Sequence[Sequence[int]]) -> list[int | None]:
+    """Return, for each group, the user's message before it that it answers.
+
+    ``None`` if it begins with a message of the user, or if nobody has asked before.
+    """
+    questions: list[int | None] = []
+    question: int | None = None
+    for group in groups:
+        questions.append(None if is_user_turn(messages[group[0]]) else question)
+        question = next((at for at in reversed(group) if is_user_turn(messages[at])), question)
+    for number in reversed(range(len(groups))):
+        # A system message answers nothing; if the messages after it do, they say so.
+        if all(is_system(messages[at]) for at in groups[number]):
+            questions[number] = next(iter(questions[number + 1 :]), None)
+    return questions
+
+
+def first_exchange(messages: Sequence[Any], groups: Sequence[Sequence[int]]) -> range:
+    """Return the numbers of the groups from the first user's message to before the second."""
+    asks = [any(is_user_turn(messages[at]) for at in group) for group in groups]
+    if not any(asks):
+        return range(0)
+    start = asks.index(True)
+    later = range(start + 1, len(groups))
+    stop = next((n for n in later if is_user_turn(messages[groups[n][0]])), len(groups))
+    return range(start, stop)
 
 
 def cumulative_sizes(groups: Sequence[Sequence[int]]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol
 
@@ -23,9 +23,10 @@ class SummarizingAgent(Protocol):
 
 
 SummarizeFn = Callable[..., Any] | SummarizingAgent
-"""``(messages) -> str`` or ``(messages, previous_summary) -> str``, or an awaitable of it; or an
-agent that has ``run(text)``. Instead of a text the answer may be an object that has it as ``text``,
-``text()`` or ``content``.
+"""``(messages) -> str`` or ``(messages, previous_summary) -> str``, or an awaitable of it.
+
+``(prompt: str) -> str``, or an agent that has ``run(text)``, gets a transcript. Instead of a text
+the answer may be an object that has it as ``text``, ``text()`` or ``content``.
 """
 
 _PROMPT = """\
@@ -39,7 +40,8 @@ class Summarizer:
     """Asks *summarize_fn* for summaries, and writes a digest if there is none or if it fails.
 
     Coroutine functions, objects with an async ``__call__`` and functions that return an awaitable
-    are awaited. Other functions run in a thread of their own. An agent gets a transcript.
+    are awaited. Other functions run in a thread of their own. An agent gets a transcript, and so
+    does a function that says that it takes a text.
     """
 
     def __init__(self, summarize_fn: SummarizeFn | None, timeout: float | None) -> None:
@@ -119,12 +121,29 @@ def _call_style(function: Any) -> _Style:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return "messages"
+    if _takes_a_text(parameters.values()):
+        return "transcript"
     if "previous_summary" in parameters:
         bare = parameters["previous_summary"].kind is inspect.Parameter.POSITIONAL_ONLY
         return "position" if bare else "keyword"
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = [p for p in parameters.values() if p.default is p.empty and p.kind in by_position]
     return "position" if len(required) >= 2 else "messages"
+
+
+def _takes_a_text(parameters: Iterable[inspect.Parameter]) -> bool:
+    """Return whether a function says that it takes a text, as LazyBridge's summarisers do.
+
+    It says so by the annotation of its first parameter or, without one, by its name.
+    """
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    required = [p for p in parameters if p.default is p.empty and p.kind not in variadic]
+    if len(required) != 1:
+        return False
+    (parameter,) = required
+    if parameter.annotation is not parameter.empty:
+        return parameter.annotation in (str, "str")
+    return parameter.name in ("prompt", "transcript")
 
 
 def _transcript(messages: Sequence[Any], previous: str | None) -> str:

@@ -13,6 +13,7 @@ from memalchemy.context._summarize_fn import SummarizeFn
 from memalchemy.context._user_functions import call_function
 from memalchemy.context.manager import check_count, publish_pruned
 from memalchemy.context.summarizers import (
+    Dialogue,
     ManagedMessages,
     Plan,
     Stage,
@@ -26,6 +27,7 @@ from memalchemy.context.tokens import TokenCounter, estimate_tokens
 from memalchemy.context.windows import TokenBudgetManager
 from memalchemy.messages import (
     content_field,
+    is_user_turn,
     read,
     results_of,
     shorten_text,
@@ -75,8 +77,9 @@ class ContextCompactor(SummarizerBase):
 
     Beyond ``trigger_fraction * context_length`` tokens, the outputs of old tool calls are replaced
     by a line that says how long they were; the calls stay. If that is not enough, the groups
-    between the first and the newest ones become a summary, as of `SummarizingManager`. The result
-    never takes more than *context_length* tokens: if need be it is cut as by `TokenBudgetManager`.
+    between the first and the newest ones become a summary, as of `SummarizingManager`; the user's
+    message that the newest ones answer stays with them. The result never takes more than
+    *context_length* tokens: if need be it is cut as by `TokenBudgetManager`.
 
     A *group* is a message, or an assistant's tool calls with their results.
 
@@ -84,7 +87,9 @@ class ContextCompactor(SummarizerBase):
         context_length: tokens that the model accepts.
         summarize_fn, timeout: as of `SummarizingManager`, with the same digest if it fails.
         trigger_fraction: fraction of *context_length* up to which nothing happens.
-        head_turns: groups at the start that stay if there is room: they state the task.
+        head_turns: groups at the start that stay if there is room: they state the task. If they end
+            within the answer to a user's message, the rest of that answer stays as well, or is the
+            first that the summary tells.
         tail_token_fraction: fraction of *context_length* that the newest groups, which stay, may
             take.
         tool_output_ttl_turns: outputs in the newest so many groups stay; 0 for no limit.
@@ -164,8 +169,7 @@ class ContextCompactor(SummarizerBase):
         """Keep all messages; or clear old outputs; or summarise the middle as well."""
         summaries, systems = split_systems(messages, self.preserve_system)
         groups = message_groups(messages, systems | summaries.keys())
-        dialogue = [at for group in groups for at in group]
-        kept = sorted({*dialogue, *systems, *summaries})
+        kept = sorted({*systems, *summaries}.union(*groups))
         threshold = self.threshold
         if self._tokens(messages[at] for at in kept) <= threshold:
             return ManagedMessages([messages[at] for at in kept])
@@ -179,32 +183,32 @@ class ContextCompactor(SummarizerBase):
 
         room = threshold - self._tokens(lean[at] for at in systems)
         head_groups = self._head_groups(lean, groups, room)
-        cuts = self._cuts(lean, groups[head_groups:])
+        said = Dialogue(lean, groups, head_groups)
+        cuts = said.cuts(self._cuts(lean, groups[head_groups:], said))
         is_early = bool(summaries) and len(cuts) < self.min_iterations_between_summaries
         limit = self.context_length if is_early else threshold
         if self._tokens(cleared) <= limit or not cuts:
             return self._cut_to_context(ManagedMessages(cleared, None, stage, outputs))
 
-        head = [at for group in groups[:head_groups] for at in group]
-        rest = dialogue[len(head) :]
-
-        def assemble(count: int, summary: Summary) -> ManagedMessages:
-            stays = [*head, *rest[count:]]
-            spent = self._tokens(lean[at] for at in {*stays, *systems})
-            short = self._shorten(summary, [lean[at] for at in rest], threshold - spent)
-            return replace_by_summary(lean, short, rest[:count], stays, systems)
+        def assemble(cut: int, summary: Summary) -> ManagedMessages:
+            spent = self._tokens(lean[at] for at in {*said.kept(cut), *systems})
+            short = self._shorten(summary, [lean[at] for at in said.places], threshold - spent)
+            return replace_by_summary(lean, short, said, cut, systems)
 
         def tokens_with(count: int, summary: Summary) -> int:
             return self._tokens(assemble(count, summary).messages)
 
         count, summary = yield from self._summary_of(
-            [messages[at] for at in rest],
+            [messages[at] for at in said.places],
             cuts,
             join_summaries(list(summaries.values())),
             suffices=lambda cut, known: tokens_with(cut, known) <= threshold,
             # The model that summarises has a context, too: it gets the messages without outputs.
             request=lambda start, stop, earlier: SummaryRequest(
-                [lean[at] for at in rest[start:stop]], earlier, len(messages), threshold
+                [lean[at] for at in said.summarized(start, stop)],
+                earlier,
+                len(messages),
+                threshold,
             ),
             is_worthwhile=lambda more, cut, known: (
                 more >= self.min_iterations_between_summaries
@@ -262,22 +266,31 @@ class ContextCompactor(SummarizerBase):
     def _head_groups(self, lean: list[Any], groups: list[list[int]], room: int) -> int:
         """Return how many groups at the start stay; they leave room for the newest."""
         room -= int(self.context_length * self.tail_token_fraction)
-        for number, group in enumerate(groups[: self.head_turns]):
-            room -= self._tokens(lean[at] for at in group)
-            if room < 0:
-                return number
-        return min(self.head_turns, len(groups))
+        head = 0
+        for group in groups[: self.head_turns]:
+            cost = self._tokens(lean[at] for at in group)
+            if cost > room:
+                return head
+            room -= cost
+            head += 1
+        asks = (n for n in range(head, len(groups)) if is_user_turn(lean[groups[n][0]]))
+        answered = next(asks, head) if head else 0
+        answer = [at for group in groups[head:answered] for at in group]
+        return answered if self._tokens(lean[at] for at in answer) <= room else head
 
-    def _cuts(self, lean: list[Any], groups: list[list[int]]) -> list[int]:
+    def _cuts(self, lean: list[Any], groups: list[list[int]], said: Dialogue) -> list[int]:
         """Return after how many messages the groups may be cut, the newest left whole."""
         room = int(self.context_length * self.tail_token_fraction)
+        cuts = cumulative_sizes(groups)
         first = len(groups)
         for number in range(len(groups) - 1, -1, -1):
             room -= self._tokens(lean[at] for at in groups[number])
-            if room < 0 and number < len(groups) - 1:
+            question = said.question(cuts[number - 1] if number else 0)
+            asked = 0 if question is None else self.token_counter(lean[question])
+            if room < asked and number < len(groups) - 1:
                 break
             first = number
-        return cumulative_sizes(groups[:first])
+        return cuts[:first]
 
     def _shorten(self, summary: Summary, like: Sequence[Any], room: int) -> Summary:
         """Cut a summary that is too long, but never below a tenth of the context."""

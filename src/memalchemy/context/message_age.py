@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from memalchemy.context._message_groups import message_groups
 from memalchemy.context.manager import publish_pruned
 from memalchemy.messages import copy_with, is_system, is_user_turn, metadata_of
 
@@ -62,8 +63,9 @@ def trim_messages(
 ) -> list[Any]:
     """Return the messages without the exchanges at the start that are older than *before*.
 
-    An exchange is a user message and everything up to the next user message. It goes when its
-    newest message is old, so that no tool call loses its result. Removal ends at the first exchange
+    An exchange is a user message and everything up to the next user message; what the user says
+    while a tool works belongs to it. It goes when its newest message is old, so that no tool call
+    loses its result. Removal ends at the first exchange
     that stays. System messages stay.
 
     Args:
@@ -87,5 +89,8 @@ def trim_messages(
 
 def _exchanges(messages: Sequence[Any]) -> Iterator[tuple[int, int]]:
     """Yield where each exchange starts, and where the next one does."""
-    starts = [0, *(at for at in range(1, len(messages)) if is_user_turn(messages[at]))]
+    starts = [0]
+    for group in message_groups(messages):
+        if group[0] and is_user_turn(messages[group[0]]):
+            starts.append(group[0])
     yield from zip(starts, [*starts[1:], len(messages)], strict=True) if messages else ()

@@ -7,15 +7,21 @@ and the last summaries of whole conversations are remembered, so that no part is
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from memalchemy._cache import BoundedCache
-from memalchemy.context._message_groups import cumulative_sizes, message_groups
+from memalchemy._in_flight import InFlight
+from memalchemy.context._message_groups import (
+    cumulative_sizes,
+    message_groups,
+    questions_before,
+)
 from memalchemy.context._summarize_fn import SummarizeFn, Summarizer
 from memalchemy.context._user_functions import in_event_loop, run_coroutine
 from memalchemy.context.manager import ConversationManager, check_count
@@ -36,12 +42,14 @@ class SummaryRequest:
     Attributes:
         messages_before: how many messages the manager was given, for the events.
         threshold: the limit that they exceed, for the events.
+        key: the same for all requests of a manager for this summary; empty if that is not known.
     """
 
     messages: list[Any]
     earlier: Summary | None
     messages_before: int
     threshold: int
+    key: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,24 @@ Plan = Generator[SummaryRequest, Summary, ManagedMessages]
 """Decision of a manager: yields a request if it needs a summary, and returns the result."""
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedSummary:
+    """Messages, and the decision of a manager on them.
+
+    Attributes:
+        step: the result, or a request for the summary that it needs.
+    """
+
+    messages: list[Any]
+    plan: Plan
+    step: SummaryRequest | ManagedMessages
+
+    @property
+    def is_needed(self) -> bool:
+        """``True`` if a summary has to be written."""
+        return isinstance(self.step, SummaryRequest)
+
+
 class SummarizerBase(ConversationManager):
     """Base class of the managers that summarise. A subclass implements `plan`."""
 
@@ -91,6 +117,7 @@ class SummarizerBase(ConversationManager):
         self.timeout = timeout
         self._summarizer = Summarizer(summarize_fn, timeout)
         self._summaries: BoundedCache[bytes, Summary] = BoundedCache(REMEMBERED_SUMMARIES)
+        self._in_flight = InFlight()
 
     @abstractmethod
     def plan(self, messages: list[Any]) -> Plan:
@@ -105,11 +132,10 @@ class SummarizerBase(ConversationManager):
             RuntimeError: the function is async and this thread runs an event loop: use
                 `async_apply`.
         """
-        plan = self.plan(list(messages))
-        step = _advance(plan)
-        if isinstance(step, ManagedMessages) and not step.outputs:
-            return step.messages
-        return run_coroutine(self._finish(plan, step, may_await=not in_event_loop())).messages
+        prepared = self.prepare(messages)
+        if isinstance(prepared.step, ManagedMessages) and not prepared.step.outputs:
+            return prepared.step.messages
+        return run_coroutine(self.complete(prepared, may_await=not in_event_loop())).messages
 
     async def async_apply(self, messages: Sequence[Any]) -> list[Any]:
         """`apply` that awaits the application's functions; plain ones run in a thread."""
@@ -117,8 +143,36 @@ class SummarizerBase(ConversationManager):
 
     async def summarize(self, messages: Sequence[Any]) -> ManagedMessages:
         """`async_apply` that also tells which messages the summary stands for."""
-        plan = self.plan(list(messages))
-        return await self._finish(plan, _advance(plan), may_await=True)
+        return await self.complete(self.prepare(messages))
+
+    def prepare(self, messages: Sequence[Any]) -> PreparedSummary:
+        """Decide on *messages*, for `complete`; the summary is not written yet."""
+        given = list(messages)
+        plan = self.plan(given)
+        return PreparedSummary(given, plan, _advance(plan))
+
+    async def complete(
+        self, prepared: PreparedSummary, *, may_await: bool = True
+    ) -> ManagedMessages:
+        """Return the messages that go to the model, with a new summary if one is needed.
+
+        Of several calls at once that need the same summary one writes it, and the others wait.
+
+        Args:
+            may_await: ``False`` for synchronous code in a running event loop.
+        """
+        is_alone = not may_await  # others may need the loop that is blocked
+        while True:
+            step = prepared.step
+            if is_alone or not isinstance(step, SummaryRequest) or not step.key:
+                return await self._finish(prepared.plan, step, may_await=may_await)
+            with self._in_flight.claim(step.key) as running:
+                if running is None:
+                    if self._summaries.get(step.key) is not None:  # written since the decision
+                        prepared = self.prepare(prepared.messages)
+                    return await self._finish(prepared.plan, prepared.step, may_await=may_await)
+            is_alone = await asyncio.wrap_future(running)
+            prepared = self.prepare(prepared.messages)
 
     async def _finish(
         self, plan: Plan, step: SummaryRequest | ManagedMessages, *, may_await: bool
@@ -183,8 +237,9 @@ class SummarizerBase(ConversationManager):
             more_groups = sum(cut > start for cut in cuts)
             if not more_groups or not is_worthwhile(more_groups, *sound[-1]):
                 return sound[-1]
-        summary = yield request(start, cuts[-1], base)
-        self._summaries.put(digests[cuts[-1] - 1], summary)
+        key = digests[cuts[-1] - 1]
+        summary = yield replace(request(start, cuts[-1], base), key=key)
+        self._summaries.put(key, summary)
         return cuts[-1], summary
 
 
@@ -193,7 +248,8 @@ class SummarizingManager(SummarizerBase):
 
     The summary is one system message before the newest messages: ``[Summary of previous
     conversation (21 messages)]:`` and the text. The next summary is made from it and from what was
-    said since. All system messages stay, and are not counted.
+    said since. All system messages stay, and are not counted. If the newest messages begin within
+    the answer to a user's message, that message stays between the summary and them.
 
     Args:
         threshold: number of messages up to which nothing happens.
@@ -201,7 +257,8 @@ class SummarizingManager(SummarizerBase):
             be parted.
         summarize_fn: ``(messages) -> str``, or ``(messages, previous_summary) -> str`` to get the
             earlier summary separately instead of as the first message; plain or async. Or an agent
-            that has ``run(text)``, as LazyBridge's have; it gets a transcript. The answer may be an
+            that has ``run(text)``, or ``(prompt: str) -> str``, as LazyBridge's; they get a
+            transcript, which begins with the earlier summary. The answer may be an
             object with a ``text``, a ``text()`` or a ``content``. Without a function the summary is
             a digest: the first words of the first and of the newest messages.
         preserve_system: keep system messages; otherwise they are messages like others.
@@ -238,23 +295,26 @@ class SummarizingManager(SummarizerBase):
         """Keep all messages, or summarise all groups but the newest *keep_recent* messages."""
         summaries, systems = split_systems(messages, self.preserve_system)
         groups = message_groups(messages, systems | summaries.keys())
-        dialogue = [at for group in groups for at in group]
-        cuts = [cut for cut in cumulative_sizes(groups) if len(dialogue) - cut >= self.keep_recent]
-        if len(dialogue) <= self.threshold or not cuts:
-            kept = sorted({*dialogue, *systems, *summaries})
+        said = Dialogue(messages, groups)
+        size = len(said.places)
+        cuts = said.cuts(cut for cut in cumulative_sizes(groups) if size - cut >= self.keep_recent)
+        if size <= self.threshold or not cuts:
+            kept = sorted({*said.places, *systems, *summaries})
             return ManagedMessages([messages[at] for at in kept])
 
-        said = [messages[at] for at in dialogue]
         count, summary = yield from self._summary_of(
-            said,
+            [messages[at] for at in said.places],
             cuts,
             join_summaries(list(summaries.values())),
-            suffices=lambda cut, _: len(dialogue) - cut <= self.threshold,
+            suffices=lambda cut, _: len(said.kept(cut)) <= self.threshold,
             request=lambda start, stop, earlier: SummaryRequest(
-                said[start:stop], earlier, len(messages), self.threshold
+                [messages[at] for at in said.summarized(start, stop)],
+                earlier,
+                len(messages),
+                self.threshold,
             ),
         )
-        return replace_by_summary(messages, summary, dialogue[:count], dialogue[count:], systems)
+        return replace_by_summary(messages, summary, said, count, systems)
 
 
 def split_systems(
@@ -266,20 +326,67 @@ def split_systems(
     return summaries, pinned_systems(messages, preserve) - summaries.keys()
 
 
+class Dialogue:
+    """Messages of which a summary may stand for the first ones.
+
+    The user's message that the newest messages answer is not summarised while they stay.
+
+    Args:
+        groups: all groups of the dialogue.
+        head: how many groups at the start stay whatever is summarised.
+    """
+
+    def __init__(
+        self, messages: Sequence[Any], groups: Sequence[Sequence[int]], head: int = 0
+    ) -> None:
+        self.head: list[int] = [at for group in groups[:head] for at in group]
+        """Indices of the messages at the start that stay."""
+        self.places: list[int] = [at for group in groups[head:] for at in group]
+        """Indices of the messages that may be summarised, oldest first."""
+        starts = [0, *cumulative_sizes(groups[head:])]
+        questions = questions_before(messages, groups)[head:]
+        self._questions: dict[int, int | None] = dict(zip(starts, questions, strict=False))
+
+    def question(self, cut: int) -> int | None:
+        """Return the index of the message that those beyond *cut* answer, if it is before them."""
+        question = self._questions.get(cut)
+        return None if question in self.head else question
+
+    def summarized(self, start: int, stop: int) -> list[int]:
+        """Return the indices that a summary up to *stop* adds to one up to *start*."""
+        earlier, question = self.question(start), self.question(stop)
+        places = [] if not start or earlier is None else [earlier]
+        return [at for at in (*places, *self.places[start:stop]) if at != question]
+
+    def kept(self, cut: int) -> list[int]:
+        """Return the indices of what stays beside a summary of the first *cut* messages."""
+        question = self.question(cut)
+        asked = [] if question is None else [question]
+        return [*self.head, *asked, *self.places[cut:]]
+
+    def cuts(self, wanted: Iterable[int]) -> list[int]:
+        """Return those of the *wanted* cuts at which there is something to summarise."""
+        return [cut for cut in wanted if self.summarized(0, cut)]
+
+
 def replace_by_summary(
-    messages: list[Any],
-    summary: Summary,
-    removed: Sequence[int],
-    kept: Sequence[int],
-    systems: frozenset[int],
+    messages: list[Any], summary: Summary, said: Dialogue, cut: int, systems: frozenset[int]
 ) -> ManagedMessages:
-    """Put one summary in the place of the last of the *removed* messages."""
-    place = removed[-1]
-    stays = sorted({*kept, *systems})
-    told = summary.to_message([messages[at] for at in removed])
-    prefix = [*(messages[at] for at in stays if at < place), told]
-    after = [messages[at] for at in stays if at > place]
-    return ManagedMessages([*prefix, *after], SummarizedPrefix(summary, prefix, place + 1))
+    """Put one summary in the place of the first *cut* messages of a dialogue.
+
+    It stands where the last of them was, or before the user's message that the others answer.
+    """
+    last, question = said.places[cut - 1], said.question(cut)
+    stays = sorted({*said.kept(cut), *systems})
+    told = summary.to_message([messages[at] for at in said.summarized(0, cut)])
+    place = last if question is None else question
+    prefix = [
+        *(messages[at] for at in stays if at < place),
+        told,
+        *(messages[at] for at in stays if place <= at <= last),
+    ]
+    after = [messages[at] for at in stays if at > last]
+    return ManagedMessages([*prefix, *after], SummarizedPrefix(summary, prefix, last + 1))
 
 
 def _advance(plan: Plan, summary: Summary | None = None) -> SummaryRequest | ManagedMessages:

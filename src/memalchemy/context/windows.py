@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from memalchemy.context._message_groups import message_groups
+from memalchemy.context._message_groups import (
+    first_exchange,
+    message_groups,
+    questions_before,
+)
 from memalchemy.context.manager import ConversationManager, check_count, publish_pruned
+from memalchemy.context.summary import Summary
 from memalchemy.context.tokens import TokenCounter, estimate_tokens
-from memalchemy.messages import is_system, is_user_turn, shorten_message, text_of
+from memalchemy.messages import (
+    is_system,
+    is_user_turn,
+    shorten_message,
+    shorten_text,
+    text_of,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -17,14 +30,19 @@ _log = logging.getLogger(__name__)
 class SlidingWindowManager(ConversationManager):
     """Keeps the newest messages; tool calls and their results stay or go together.
 
-    A *group* is a message, or an assistant's tool calls with their results.
+    A *group* is a message, or an assistant's tool calls with their results. No message is
+    privileged, but where the window begins within the answer to a user's message, that message
+    stays before it, in place of the oldest group if need be: no answer follows another question,
+    and an agent that works for long still knows what it was asked.
 
     Args:
         window_size: maximum number of messages besides the system messages; ``None`` for no limit.
-            The newest group stays whole even if it alone is longer.
-        preserve_system: keep all system messages where they are.
-        preserve_first_user: keep the first user message, which states the task. It counts towards
-            *window_size*. It goes if the newest group has a user message and leaves no room.
+            The newest group and the user's message that it answers stay whole even if they alone
+            are more.
+        preserve_system: keep all system messages where they are. A summary stays in any case.
+        preserve_first_user: keep the first user message as well, with everything up to the next
+            one. These messages count towards *window_size*. They go if they leave no room for the
+            newest group.
         slide_step: how many messages go at once when the window is full. With a larger number the
             start stays the same for several turns, which helps a provider's prompt cache.
         max_turns: maximum number of user turns, each with what follows it.
@@ -34,7 +52,7 @@ class SlidingWindowManager(ConversationManager):
         self,
         window_size: int | None = 20,
         preserve_system: bool = True,
-        preserve_first_user: bool = True,
+        preserve_first_user: bool = False,
         slide_step: int = 1,
         *,
         max_turns: int | None = None,
@@ -58,7 +76,7 @@ class SlidingWindowManager(ConversationManager):
         )
 
     def apply(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the system messages, the first user message and the newest groups."""
+        """Return the system messages and the newest groups with the question that they answer."""
         messages = list(messages)
         kept, _ = self.split(messages)
         window = [messages[at] for at in kept]
@@ -68,64 +86,64 @@ class SlidingWindowManager(ConversationManager):
     def split(self, messages: Sequence[Any]) -> tuple[list[int], list[int]]:
         """Return the indices of the messages that stay, and of those that go, oldest first."""
         systems = pinned_systems(messages, self.preserve_system)
-        first_user = self._pinned_first_user(messages, systems)
-        pinned = systems if first_user is None else systems | {first_user}
-        groups = message_groups(messages, pinned)
-        first = self._first_kept(messages, groups, first_user is not None)
-        removed = [at for group in groups[:first] for at in group]
-        return sorted(pinned.union(*groups[first:])), removed
+        groups = message_groups(messages, systems)
+        if not groups:
+            return sorted(systems), []
+        questions = questions_before(messages, groups)
+        pinned = first_exchange(messages, groups) if self.preserve_first_user else range(0)
 
-    def _pinned_first_user(self, messages: Sequence[Any], systems: frozenset[int]) -> int | None:
-        first_user = first_user_turn(messages) if self.preserve_first_user else None
-        if first_user is None:
-            return None
-        newest = message_groups(messages, systems)[-1]
-        has_user_turn = any(is_user_turn(messages[at]) for at in newest)
-        is_full = self.window_size is not None and len(newest) >= self.window_size
-        only_one_turn = self.window_size is None and self.max_turns == 1
-        return None if only_one_turn or (has_user_turn and is_full) else first_user
+        def window_from(first: int, pinned: range) -> set[int]:
+            question = questions[first]
+            kept = {at for number in {*pinned, *range(first, len(groups))} for at in groups[number]}
+            return kept if question is None else {*kept, question}
 
-    def _first_kept(
-        self, messages: Sequence[Any], groups: list[list[int]], first_user_is_pinned: bool
-    ) -> int:
-        """Return the number of the first group that stays."""
-        first = 0
-        if self.window_size is not None:
-            room = max(self.window_size - first_user_is_pinned, 1)
-            excess = sum(map(len, groups)) - room
-            # Rounded up to a multiple of slide_step.
-            to_remove = -(-excess // self.slide_step) * self.slide_step
-            removed = 0
-            while removed < to_remove and first < len(groups) - 1:
-                removed += len(groups[first])
-                first += 1
-        if self.max_turns is not None:
-            room = max(self.max_turns - first_user_is_pinned, 1)
-            turns = [
-                number
-                for number, group in enumerate(groups)
-                for at in group
-                if is_user_turn(messages[at])
-            ]
-            if len(turns) > room:
-                first = max(first, turns[-room])
-        return first
+        if not self._fits(messages, window_from(len(groups) - 1, pinned)):
+            pinned = range(0)
+        starts = self._starts(groups)
+        # Who begins later keeps fewer messages.
+        found = bisect_left(
+            starts, True, key=lambda first: self._fits(messages, window_from(first, pinned))
+        )
+        kept = window_from(starts[min(found, len(starts) - 1)], pinned)
+        removed = [at for group in groups for at in group if at not in kept]
+        return sorted(systems | kept), removed
+
+    def _starts(self, groups: list[list[int]]) -> list[int]:
+        """Return the numbers of the groups with which the window may begin, ascending."""
+        step = 1 if self.window_size is None else self.slide_step
+        starts, removed = [0], 0
+        for number, group in enumerate(groups[:-1], 1):
+            steps_before = removed // step
+            removed += len(group)
+            if removed // step > steps_before or number == len(groups) - 1:
+                starts.append(number)
+        return starts
+
+    def _fits(self, messages: Sequence[Any], window: set[int]) -> bool:
+        if self.window_size is not None and len(window) > self.window_size:
+            return False
+        if self.max_turns is None:
+            return True
+        return sum(is_user_turn(messages[at]) for at in window) <= self.max_turns
 
 
 class TokenBudgetManager(ConversationManager):
     """Keeps the messages that fit into a number of tokens. The result never exceeds it.
 
     Messages are taken in this order, as long as there is room: the system messages at the start;
-    the newest group, whose texts are shortened in the middle if it is too long for the budget;
-    system messages between the others, newest first; the first user message; older groups, from the
-    newest to the first that does not fit. A newest group that cannot be shortened enough, for
-    example because of its arguments, is left out with a warning in the log.
+    the newest group with the user's message that it answers, their texts shortened in the middle if
+    they are too long for the budget; system messages between the others, newest first; older
+    groups, each with the user's message that it answers, from the newest to the first that does not
+    fit. No other message is privileged. A newest group that cannot be shortened enough, for example
+    because of its arguments, is left out with a warning in the log.
 
     Args:
         max_tokens: the budget.
         token_counter: function that gives the tokens of one message; `estimate_tokens` by default.
-        preserve_system: take system messages first; otherwise they are messages like others.
-        preserve_first_user: take the first user message before older groups.
+        preserve_system: take system messages first; otherwise they are messages like others. A
+            summary is taken first in any case; at the start it is shortened to half of the room.
+        preserve_first_user: take the first user message, with everything up to the next one, before
+            older groups.
         shorten: shorten a newest group that is too long; otherwise it is left out. A shortened
             message is a copy.
     """
@@ -136,7 +154,7 @@ class TokenBudgetManager(ConversationManager):
         *,
         token_counter: TokenCounter | None = None,
         preserve_system: bool = True,
-        preserve_first_user: bool = True,
+        preserve_first_user: bool = False,
         shorten: bool = True,
     ) -> None:
         self.max_tokens: int = check_count("max_tokens", max_tokens)
@@ -155,10 +173,10 @@ class TokenBudgetManager(ConversationManager):
             ValueError: the system messages at the start alone exceed the budget. They define the
                 agent, so nothing is sent without them.
         """
-        messages = list(messages)
+        given = messages = list(messages)
         systems = pinned_systems(messages, self.preserve_system)
         leading = {at for at in systems if systems.issuperset(range(at))}
-        costs = [self.token_counter(message) for message in messages]
+        messages, costs = self._with_short_summaries(messages, leading)
         left = self.max_tokens - sum(costs[at] for at in leading)
         if left < 0:
             raise ValueError(
@@ -167,37 +185,69 @@ class TokenBudgetManager(ConversationManager):
             )
         kept = {at: messages[at] for at in leading}
         groups = message_groups(messages, systems)
-        first_user = first_user_turn(messages) if self.preserve_first_user else None
-        if groups:
-            newest = groups.pop()
-            # A result that is shortened must not push out the question that it answers.
-            question = 0 if first_user is None or first_user in newest else costs[first_user]
-            reserved = question if question * 2 <= left else 0
-            left -= self._keep_newest(messages, newest, left, reserved, kept)
-        left = _keep_each(kept, messages, costs, left, sorted(systems - leading, reverse=True))
-        left = _keep_each(kept, messages, costs, left, () if first_user is None else (first_user,))
-        for group in reversed(groups):
-            missing = [at for at in group if at not in kept]
-            cost = sum(costs[at] for at in missing)
-            if cost > left:
+        # Each group with the question that it answers: they stay together.
+        answers = [
+            group if question is None else [question, *group]
+            for group, question in zip(groups, questions_before(messages, groups), strict=True)
+        ]
+        if answers:
+            left -= self._keep_newest(messages, answers.pop(), left, kept)
+        for at in sorted(systems - leading, reverse=True):
+            left -= _keep_if_it_fits(kept, messages, costs, left, [at])
+        if self.preserve_first_user:
+            first = [at for number in first_exchange(messages, groups) for at in groups[number]]
+            left -= _keep_if_it_fits(kept, messages, costs, left, first)
+        for group in reversed(answers):
+            left -= _keep_if_it_fits(kept, messages, costs, left, group)
+            if not kept.keys() >= set(group):
                 break
-            left -= cost
-            kept.update((at, messages[at]) for at in missing)
         window = [kept[at] for at in sorted(kept)]
-        publish_pruned("token_budget", messages, window, max_tokens=self.max_tokens)
+        publish_pruned("token_budget", given, window, max_tokens=self.max_tokens)
         return window
 
+    def _with_short_summaries(
+        self, messages: list[Any], leading: set[int]
+    ) -> tuple[list[Any], list[int]]:
+        """Return the messages and their costs; if they are too many, with a short summary.
+
+        A summary at the start leaves half of the room to the messages after it.
+        """
+        costs = [self.token_counter(message) for message in messages]
+        summaries = [at for at in leading if Summary.from_message(messages[at]) is not None]
+        if not self.shorten or not summaries or sum(costs) <= self.max_tokens:
+            return messages, costs
+        room = self.max_tokens - sum(costs[at] for at in leading.difference(summaries))
+        messages = list(messages)
+        for at in summaries:
+            messages[at] = self._short_summary(messages[at], room // 2 // len(summaries))
+            costs[at] = self.token_counter(messages[at])
+        return messages, costs
+
+    def _short_summary(self, message: Any, room: int) -> Any:
+        """Return a summary's message with the longest text that fits; without any if none does."""
+        summary = Summary.from_message(message)
+        if summary is None or self.token_counter(message) <= room:
+            return message
+
+        def cut(length: int) -> Any:
+            short = replace(summary, text=shorten_text(summary.text, length))
+            return short.to_message([message])
+
+        lengths = range(len(summary.text))
+        too_long = bisect_left(lengths, True, key=lambda one: self.token_counter(cut(one)) > room)
+        return cut(max(too_long - 1, 0))
+
     def _keep_newest(
-        self, messages: list[Any], group: list[int], left: int, reserved: int, kept: dict[int, Any]
+        self, messages: list[Any], group: list[int], left: int, kept: dict[int, Any]
     ) -> int:
-        """Keep the newest group, shortened to leave *reserved* tokens; return what it costs."""
+        """Keep the newest group and its question, shortened if need be; return what they cost."""
         whole = [messages[at] for at in group]
         fits = sum(map(self.token_counter, whole)) <= left
-        found = whole if fits else self._shortened(whole, left - reserved)
+        found = whole if fits else self._shortened(whole, left)
         if found is None:
             _log.warning(
                 "the newest %d messages do not fit into %d tokens and are left out",
-                len(group),
+                len(group) - _has_question(whole),
                 self.max_tokens,
             )
             return 0
@@ -206,6 +256,13 @@ class TokenBudgetManager(ConversationManager):
 
     def _shortened(self, group: list[Any], left: int) -> list[Any] | None:
         """Find the longest texts with which the group fits, by bisection; ``None`` if none do."""
+        # A result that is shortened does not shorten the question that it answers: a question that
+        # leaves room for it stays as it is.
+        question = group[: _has_question(group)]
+        cost = sum(map(self.token_counter, question))
+        if question and cost * 2 <= left:
+            answer = self._shortened(group[1:], left - cost)
+            return None if answer is None else [*question, *answer]
         best = None
         low, high = 0, max(map(len, map(text_of, group))) if self.shorten else -1
         while low <= high:
@@ -220,30 +277,37 @@ class TokenBudgetManager(ConversationManager):
 
 
 def pinned_systems(messages: Sequence[Any], preserve: bool) -> frozenset[int]:
-    """Return the indices of the system messages if they are to be preserved."""
-    return frozenset(at for at, message in enumerate(messages) if preserve and is_system(message))
+    """Return the indices of the system messages if they are to be preserved, and of summaries.
+
+    A summary tells what no other message does.
+    """
+    systems = ((at, message) for at, message in enumerate(messages) if is_system(message))
+    return frozenset(
+        at for at, message in systems if preserve or Summary.from_message(message) is not None
+    )
 
 
-def first_user_turn(messages: Sequence[Any]) -> int | None:
-    """Return the index of the first message in which the user speaks."""
-    return next((at for at, message in enumerate(messages) if is_user_turn(message)), None)
+def _has_question(group: Sequence[Any]) -> bool:
+    """Return whether a group begins with the user's message that the rest of it answers."""
+    return len(group) > 1 and is_user_turn(group[0])
 
 
-def _keep_each(
-    kept: dict[int, Any], messages: list[Any], costs: list[int], left: int, wanted: Iterable[int]
+def _keep_if_it_fits(
+    kept: dict[int, Any], messages: list[Any], costs: list[int], left: int, wanted: Sequence[int]
 ) -> int:
-    """Keep each of the *wanted* messages that fits; return the tokens that are left."""
-    for at in wanted:
-        if at not in kept and costs[at] <= left:
-            kept[at] = messages[at]
-            left -= costs[at]
-    return left
+    """Keep all *wanted* messages if they fit; return what those cost that were not kept before."""
+    new = [at for at in wanted if at not in kept]
+    cost = sum(costs[at] for at in new)
+    if cost > left:
+        return 0
+    kept.update((at, messages[at]) for at in new)
+    return cost
 
 
 def trim_to_recent(messages: Sequence[Any], keep_recent: int = 6) -> list[Any]:
-    """Return the system messages and the newest groups with at most *keep_recent* messages.
+    """Return the system messages and the newest *keep_recent* messages, as `SlidingWindowManager`.
 
-    The newest group stays whole. With 0, only the system messages stay.
+    With 0, only the system messages stay.
     """
     return _split(messages, keep_recent)[0]
 
@@ -265,6 +329,6 @@ def _split(messages: Sequence[Any], keep_recent: int) -> tuple[list[Any], list[A
         kept = sorted(pinned_systems(messages, preserve=True))
         removed = [at for group in message_groups(messages, frozenset(kept)) for at in group]
     else:
-        window = SlidingWindowManager(keep_recent, preserve_first_user=False)
+        window = SlidingWindowManager(keep_recent)
         kept, removed = window.split(messages)
     return [messages[at] for at in kept], [messages[at] for at in removed]

@@ -7,7 +7,7 @@ conversation's log and, if that has moved, by a chain of digests over the messag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
@@ -20,12 +20,17 @@ from memalchemy.context.summary import Summary
 from memalchemy.contracts import LogReading
 from memalchemy.database import HostConnection
 from memalchemy.log import Head
-from memalchemy.messages import is_system
+from memalchemy.messages import is_system, metadata_of
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
 
 SUMMARY = "summary"
 """Last part of the namespace of the log with the summary."""
+
+GIVEN = "given"
+"""Key in what a summary's message tells of it: an application gave the summary, or the one from
+which it was made. What was given about messages that are stored elsewhere is found under the key.
+"""
 
 SNAPSHOT_KEYS = frozenset({"summary", "summarized", "beginning"})
 """Keys of a snapshot that describe the summary; other keys are the application's."""
@@ -71,6 +76,21 @@ class StoredSummary:
         summaries = (Summary.from_message(message) for message in self.messages)
         return next((one.text for one in summaries if one is not None), None)
 
+    @property
+    def is_given(self) -> bool:
+        """``True`` if an application set or restored it, or what it was made from.
+
+        Only such a summary tells what the messages of the log do not.
+        """
+        return self.position < 0 or any(GIVEN in _told(record) for record in self.messages)
+
+    def given_before(self) -> dict[str, Any] | None:
+        """Return the record of the summary of messages stored elsewhere that this one contains."""
+        if self.position < 0:
+            return self.messages[0] if self.messages else None
+        found = (_told(record).get(GIVEN) for record in self.messages)
+        return next((record for record in found if isinstance(record, dict)), None)
+
     def is_equivalent(self, other: StoredSummary) -> bool:
         """Return whether both say the same about the same messages, whatever the epoch."""
         same = replace(self, epoch=other.epoch) == other
@@ -90,9 +110,13 @@ def split_at_summary(
     if not reading.complete:
         return stored, messages  # nothing was removed or edited since
     covered = [one for one in messages if one.position <= stored.position]
-    if _digest(b"", covered) != stored.digest:
+    if _digest(b"", covered) == stored.digest:
+        return stored, messages[len(covered) :]
+    before = stored.given_before()
+    if before is None:
         return None, messages
-    return stored, messages[len(covered) :]
+    # What it says of the messages is stale, what it was told of others is not.
+    return replace(stored, position=-1, messages=[before], digest=b"", checksum=0), messages
 
 
 def summary_to_store(
@@ -115,9 +139,10 @@ def summary_to_store(
     before = 0 if summary is None else len(summary.messages)
     covered = [] if prefix is None else messages[: max(prefix.count - before, 0)]
     if prefix is not None and covered and prefix.summary.failure is None:
+        records = [Message.of(message).to_record() for message in prefix.messages]
         return StoredSummary(
             position=covered[-1].position,
-            messages=[Message.of(message).to_record() for message in prefix.messages],
+            messages=records if summary is None else _marked(records, summary),
             epoch=reading.epoch,
             digest=_digest(b"" if summary is None else summary.digest, covered),
             checksum=covered[-1].checksum,
@@ -205,7 +230,7 @@ class SummaryLog:
         covered = messages[: snapshot.get("summarized") or 0]
         new = StoredSummary(
             position=covered[-1].position if covered else -1,
-            messages=_prefix_records(covered, text, snapshot.get("beginning")) if text else [],
+            messages=_given_records(covered, text, snapshot.get("beginning")) if text else [],
             epoch=reading.epoch,
             digest=_digest(b"", covered),
             checksum=covered[-1].checksum if covered else 0,
@@ -245,7 +270,7 @@ def snapshot_parts(
     text = None if valid is None else valid.text
     parts: dict[str, Any] = {"summary": text, "summarized": covered}
     if valid is not None and len(valid.messages) > 1:
-        parts["beginning"] = valid.messages
+        parts["beginning"] = [_without_mark(record) for record in valid.messages]
     return parts | (stored.extra if stored is not None and reading.version else {})
 
 
@@ -254,8 +279,8 @@ def has_no_summary(snapshot: dict[str, Any]) -> bool:
     return snapshot.get("summary") in (None, "") and not snapshot.keys() - SNAPSHOT_KEYS
 
 
-def _prefix_records(covered: Sequence[LogMessage], text: str, given: Any) -> list[dict[str, Any]]:
-    """Return the records that stand for the *covered* messages.
+def _given_records(covered: Sequence[LogMessage], text: str, given: Any) -> list[dict[str, Any]]:
+    """Return the records that an application gives in place of the *covered* messages.
 
     They are those *given* if their summary is *text*; otherwise the system messages among the
     covered ones, which a summary does not replace, and the summary.
@@ -266,10 +291,38 @@ def _prefix_records(covered: Sequence[LogMessage], text: str, given: Any) -> lis
         messages = [Message.of(one) for one in given]
         summaries = [one for one in map(Summary.from_message, messages) if one is not None]
         if summaries and summaries[0].text == text:
-            return [message.to_record() for message in messages]
+            return _with_mark([message.to_record() for message in messages], True)
     kept = [one.record for one in covered if is_system(one.record)]
     summary = Summary(text, len(covered) - len(kept)).to_message([Message.system("")])
-    return [*kept, summary.to_record()]
+    return [*kept, *_with_mark([summary.to_record()], True)]
+
+
+def _marked(records: list[dict[str, Any]], before: StoredSummary) -> list[dict[str, Any]]:
+    """Return the records of a summary that was made from *before*, marked if that was given."""
+    return _with_mark(records, before.given_before() or True) if before.is_given else records
+
+
+def _with_mark(records: list[dict[str, Any]], mark: Any) -> list[dict[str, Any]]:
+    """Return the records, with a mark in those that tell a summary."""
+    return [
+        record | {"metadata": {**record["metadata"], SUMMARY: {**told, GIVEN: mark}}}
+        if (told := _told(record))
+        else record
+        for record in records
+    ]
+
+
+def _without_mark(record: dict[str, Any]) -> dict[str, Any]:
+    told = {name: value for name, value in _told(record).items() if name != GIVEN}
+    return record | {"metadata": {**record["metadata"], SUMMARY: told}} if told else record
+
+
+def _told(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the record of a summary's message tells of the summary; empty for others."""
+    told = metadata_of(record).get(SUMMARY)
+    if not isinstance(told, dict) or Summary.from_message(record) is None:
+        return {}
+    return told
 
 
 def _digest(before: bytes, messages: Sequence[LogMessage]) -> bytes:

@@ -7,15 +7,18 @@ half an exchange.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import datetime
 from functools import partial
 from typing import Any
 
+from memalchemy._in_flight import InFlight
 from memalchemy._transactions import transaction_of
 from memalchemy.context.manager import ConversationManager
-from memalchemy.context.summarizers import SummarizerBase
+from memalchemy.context.summarizers import ManagedMessages, PreparedSummary, SummarizerBase
+from memalchemy.context.summary import Summary
 from memalchemy.contracts import UNSET, Entry, LogReading, Seconds, Unset
 from memalchemy.conversations._cache import (
     CachedConversation,
@@ -34,6 +37,7 @@ from memalchemy.conversations._records import (
 )
 from memalchemy.conversations._stored_summary import (
     LogMessage,
+    StoredSummary,
     SummaryLog,
     has_no_summary,
     snapshot_parts,
@@ -42,6 +46,7 @@ from memalchemy.conversations._stored_summary import (
 )
 from memalchemy.conversations.tool_exchange import ToolExchange, check_calls, check_results
 from memalchemy.database import Database, HostConnection, check_database, off_loop
+from memalchemy.database.per_database import shared
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError, NotFound
 from memalchemy.events import Event, publish
 from memalchemy.messages import calls_of, is_user_turn, role_of
@@ -148,18 +153,24 @@ class Conversation:
     async def messages(self, *, connection: HostConnection | None = None) -> list[Message]:
         """Return the messages that go to the model, oldest first: all, or those of the manager.
 
-        A summary that the manager writes is stored. No process writes it again until more messages
-        were added than the manager allows, or until one of the summarised messages was changed.
+        A summary that was set or restored is there whatever the manager, in place of the messages
+        that it stands for. A summary that the manager writes is stored. No process writes it again
+        until more messages were added than the manager allows, or until one of the summarised
+        messages was changed. Several calls at once in one process ask for it once.
 
         Raises:
             Corrupt: what is stored does not match its checksum.
         """
         if isinstance(self.manager, SummarizerBase):
             return await self._summarized(self.manager, connection)
-        messages = await self.history(connection=connection)
+        told, messages = await self._read_after_given_summary(connection)
         if self.manager is None:
-            return messages
-        return [Message.of(message) for message in await self.manager.async_apply(messages)]
+            return [*told, *messages]
+        managed = await self.manager.async_apply([*told, *messages])
+        if not any(Summary.from_message(message) is not None for message in managed):
+            # A manager of the application may know nothing of summaries.
+            managed = [*(one for one in told if Summary.from_message(one) is not None), *managed]
+        return [Message.of(message) for message in managed]
 
     async def history(
         self,
@@ -282,9 +293,7 @@ class Conversation:
         if rest is None:
             await self._replace_messages(records, connection, at=occurred_at)
         elif has_no_summary(rest):
-            await self._replace_messages(
-                records, connection, clearing=self._summary.log, at=occurred_at
-            )
+            await self._replace_messages(records, connection, clearing=True, at=occurred_at)
         else:
             async with transaction_of(self.log.db, connection) as tx:
                 if await self.log.hold(self.thread_id, tx) is None:
@@ -303,8 +312,8 @@ class Conversation:
         """Store *text* as the summary of what was said before the messages, or remove it.
 
         It replaces an earlier summary. With *summarized* it stands for the first so many messages,
-        of which system messages stay. `messages` returns it if the manager summarises, `snapshot`
-        in any case. ``None`` removes the summary.
+        of which system messages stay. `messages` returns it first, whatever the manager. ``None``
+        removes the summary.
 
         Raises:
             TypeError: *text* is no text; nothing was written.
@@ -410,10 +419,45 @@ class Conversation:
             self._publish_exchange("aborted", exchange)
         return exchange
 
+    async def _read_after_given_summary(
+        self, connection: HostConnection | None
+    ) -> tuple[list[Message], list[Message]]:
+        """Return what a summary that was set or restored tells, and the messages after it."""
+        read = await read_with_summary(self.log, self._summary, self.thread_id, connection)
+        if isinstance(read, CachedConversation):
+            return [], await off_loop(read.size, partial(messages_from_cache, read.records))
+        stored, reading, messages = read
+        valid, rest = split_at_summary(stored, reading, messages)
+        if valid is None or not valid.is_given:
+            return [], to_messages(message.record for message in messages)
+        return to_messages(valid.messages), to_messages(message.record for message in rest)
+
     async def _summarized(
         self, manager: SummarizerBase, connection: HostConnection | None
     ) -> list[Message]:
-        """Apply a manager to the stored summary and the messages beyond it."""
+        """Apply a manager to the stored summary and the messages beyond it.
+
+        Of several calls at once that need a summary one has it written, and the others read it.
+        """
+        db = self.log.db
+        key = (db.tenant, self.log.namespace, self.thread_id)
+        # Whoever waited in a transaction of the host would hold the locks that others need.
+        is_alone = connection is not None
+        while True:
+            prepared, store = await self._prepare_summary(manager, connection)
+            if is_alone or not prepared.is_needed:
+                return await store(await manager.complete(prepared))
+            with shared(db, InFlight).claim(key) as running:
+                if running is None:
+                    # Another one may have written it since this one has read.
+                    prepared, store = await self._prepare_summary(manager, connection)
+                    return await store(await manager.complete(prepared))
+            is_alone = await asyncio.wrap_future(running)
+
+    async def _prepare_summary(
+        self, manager: SummarizerBase, connection: HostConnection | None
+    ) -> tuple[PreparedSummary, Callable[[ManagedMessages], Awaitable[list[Message]]]]:
+        """Return what a manager decides on what is stored, and what stores its result."""
         stored = await self._summary.read(connection)
         cursor = None if stored is None else stored.cursor()
         reading, read = await self.log.scan(
@@ -421,9 +465,24 @@ class Conversation:
         )
         summary, messages = split_at_summary(stored, reading, read)
         before = [] if summary is None else summary.messages
-        managed = await manager.summarize(
+        prepared = manager.prepare(
             to_messages([*before, *(message.record for message in messages)])
         )
+        return prepared, partial(
+            self._store_summary, stored, reading, summary, messages, connection=connection
+        )
+
+    async def _store_summary(
+        self,
+        stored: StoredSummary | None,
+        reading: LogReading,
+        summary: StoredSummary | None,
+        messages: list[LogMessage],
+        managed: ManagedMessages,
+        *,
+        connection: HostConnection | None,
+    ) -> list[Message]:
+        """Store the summary that a manager has written, if it is new; return its messages."""
         extra = {} if stored is None else stored.extra
         new = summary_to_store(managed, summary, reading, messages, extra)
         if new is not None and not self.log.db.read_only:
@@ -437,21 +496,22 @@ class Conversation:
         self,
         records: list[dict[str, Any]],
         connection: HostConnection | None,
-        clearing: ThreadLog | None = None,
+        clearing: bool = False,
         at: datetime | None = None,
     ) -> CachedConversation:
-        """Write the difference to *records*, clear another log with it, return what was read."""
+        """Write the difference to *records*, clear the summary with it, return what was read."""
 
         async def attempt(tx: HostConnection | None) -> CachedConversation:
             read = await read_conversation(self.log, self.thread_id, tx)
             same = common_prefix_length(read.records, records)
-            if clearing is not None or not same == len(records) == len(read.records):
+            is_same = same == len(records) == len(read.records)
+            if not is_same or (clearing and await self._summary.read(tx) is not None):
                 await self.log.replace_suffix(
                     self.thread_id,
                     read.positions[same - 1] if same else 0,
                     records[same:],
                     occurred_at=at,
-                    clearing=clearing,
+                    clearing=self._summary.log if clearing else None,
                     expected_version=0 if read.reading is None else read.reading.version,
                     connection=tx,
                 )

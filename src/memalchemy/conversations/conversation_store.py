@@ -92,10 +92,11 @@ class ConversationStore:
     ) -> None:
         """Store a list of messages or a snapshot, ``{"messages": …, "summary": …}``, as a whole.
 
-        Both parameters accept either. Messages are as of `Conversation.add`; other keys of a
-        snapshot are stored as they are. Of two that save at the same time the later wins, and what
-        it wrote is complete. *occurred_at* is the time of the messages that are new; now, if not
-        given.
+        Both parameters accept either. It takes the place of all that was stored: after a list, or a
+        snapshot without a summary, there is none. Messages are as of `Conversation.add`; other keys
+        of a snapshot are stored as they are. Of two that save at the same time the later wins, and
+        what it wrote is complete. *occurred_at* is the time of the messages that are new; now, if
+        not given.
 
         Raises:
             TypeError, ValueError: one of them is not a message; nothing was written.
@@ -104,6 +105,8 @@ class ConversationStore:
         if (messages is None) == (snapshot is None):
             raise TypeError("save takes either messages= or snapshot=, one of them")
         given: Any = snapshot if messages is None else messages
+        if not isinstance(given, Mapping):
+            given = {"messages": given}
         await self.conversation(conversation_id).restore(
             given, occurred_at=occurred_at, connection=connection
         )

@@ -40,10 +40,10 @@ class RetainedCheckpointer(Checkpointer[State]):
 
     States have their messages under ``messages``; others are saved as they are. Each message gets
     the time of its first save, as ``stored_at`` in its metadata. The first save after *max_age*
-    removes it, and so does one with more than *keep_messages* messages, from the start on.
-    Exchanges and tool calls stay whole, system messages stay. A message that has a time,
-    ``occurred_at``, keeps it. If an application drops the times from its messages, they are found
-    again by the content of the messages.
+    removes it, with its exchange as a whole, and a save with more than *keep_messages* messages
+    removes the oldest. No answer loses its question, no tool call its result; system messages stay.
+    A message that has a time, ``occurred_at``, keeps it. If an application drops the times from its
+    messages, they are found again by the content of the messages.
 
     Earlier checkpoints keep the messages that they were saved with, so `Retention` is useful here,
     too.

@@ -111,11 +111,9 @@ class MemalchemyMemoryStore(Adapter, BaseMemoryStore):
 
     async def summary(self) -> str:
         """Describe the store for a person: size, database, newest and oldest episode."""
-        lines = [f"{type(self).__name__}: {await self.count()} episodes | {self.db!r}"]
-        newest, oldest = await self.native.recent(1), await self.native.oldest()
-        lines += [f"  newest: {one.headline}" for one in newest]
-        lines += [f"  oldest: {oldest.headline}"] if oldest is not None else []
-        return "\n".join(lines)
+        return (await self.native.summary()).replace(
+            type(self.native).__name__, type(self).__name__, 1
+        )
 
     async def close(self) -> None:
         """Close the connections of a database that this object opened."""

@@ -309,10 +309,16 @@ class EpisodeStore(BaseEpisodeStore):
         return await self.store.count(self.namespace, connection=connection)
 
     async def summary(self, *, connection: HostConnection | None = None) -> str:
-        """Return the number of episodes and the newest one as text."""
-        lines = [f"{type(self).__name__}: {await self.count(connection=connection)} episodes"]
-        if newest := await self.recent(1, connection=connection):
-            lines.append(f"  newest: {newest[0].headline}")
+        """Describe the store for a person: its size and database, the newest and oldest episode.
+
+        It reads as `oldest` does.
+        """
+        count = await self.count(connection=connection)
+        lines = [f"{type(self).__name__}: {count} episodes | {self.store.db!r}"]
+        newest = await self.recent(1, connection=connection)
+        lines += [f"  newest: {one.headline}" for one in newest]
+        oldest = await self.oldest(connection=connection)
+        lines += [f"  oldest: {oldest.headline}"] if oldest is not None else []
         return "\n".join(lines)
 
     async def _read_recent(self, n: int) -> list[Episode]:

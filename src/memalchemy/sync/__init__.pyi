@@ -250,9 +250,10 @@ class Database:
     After ``sqlite:`` any path does.
 
     Construction does no I/O, unless *anchor* is a path, and needs no running loop; one object
-    serves several loops, one after another or in several threads, and survives a fork. One of
-    SQLite that is dropped without `close` ends its threads when they have done what they were
-    given.
+    serves several loops, one after another or in several threads, and survives a fork. The
+    connections of a loop that has ended are closed when the next loop begins. One that is dropped
+    without `close` closes its connections at once, and its threads of SQLite when they have done
+    what they were given.
     """
 
     tenant: str
@@ -312,12 +313,15 @@ class Database:
     def check(self) -> None:
         """Compare the database's schema with this release, and look for its tables; reads only.
 
+        Look whether the server takes writes, too, unless this is read-only: after a failover a
+        connection may lead to a replica.
         Where row-level security is on, also look for the policy that shows a tenant its rows.
 
         Raises:
             SchemaOutdated: it is older; the message names the command.
             SchemaTooNew: it is newer and does not declare itself compatible with this release.
             SchemaIncomplete: it lacks a table.
+            CapabilityMissing: the server takes no writes, and this was not opened read-only.
             WallIncomplete: it lacks the policy.
         """
 
@@ -1376,8 +1380,10 @@ class Conversation:
     def messages(self, *, connection: HostConnection | None = None) -> list[Message]:
         """Return the messages that go to the model, oldest first: all, or those of the manager.
 
-        A summary that the manager writes is stored. No process writes it again until more messages
-        were added than the manager allows, or until one of the summarised messages was changed.
+        A summary that was set or restored is there whatever the manager, in place of the messages
+        that it stands for. A summary that the manager writes is stored. No process writes it again
+        until more messages were added than the manager allows, or until one of the summarised
+        messages was changed. Several calls at once in one process ask for it once.
 
         Raises:
             Corrupt: what is stored does not match its checksum.
@@ -1416,8 +1422,8 @@ class Conversation:
         """Store *text* as the summary of what was said before the messages, or remove it.
 
         It replaces an earlier summary. With *summarized* it stands for the first so many messages,
-        of which system messages stay. `messages` returns it if the manager summarises, `snapshot`
-        in any case. ``None`` removes the summary.
+        of which system messages stay. `messages` returns it first, whatever the manager. ``None``
+        removes the summary.
 
         Raises:
             TypeError: *text* is no text; nothing was written.
@@ -1532,10 +1538,11 @@ class ConversationStore:
     ) -> None:
         """Store a list of messages or a snapshot, ``{"messages": …, "summary": …}``, as a whole.
 
-        Both parameters accept either. Messages are as of `Conversation.add`; other keys of a
-        snapshot are stored as they are. Of two that save at the same time the later wins, and what
-        it wrote is complete. *occurred_at* is the time of the messages that are new; now, if not
-        given.
+        Both parameters accept either. It takes the place of all that was stored: after a list, or a
+        snapshot without a summary, there is none. Messages are as of `Conversation.add`; other keys
+        of a snapshot are stored as they are. Of two that save at the same time the later wins, and
+        what it wrote is complete. *occurred_at* is the time of the messages that are new; now, if
+        not given.
 
         Raises:
             TypeError, ValueError: one of them is not a message; nothing was written.
@@ -1623,7 +1630,10 @@ class EpisodeStore:
         """Return at most *limit* episodes, the latest ``completed_at`` first, whatever the mode."""
 
     def summary(self, *, connection: HostConnection | None = None) -> str:
-        """Return the number of episodes and the newest one as text."""
+        """Describe the store for a person: its size and database, the newest and oldest episode.
+
+        It reads as `oldest` does.
+        """
 
     def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
         """Replace the episode with the same ``id_``.
@@ -2358,10 +2368,10 @@ class RetainedCheckpointer(Generic[State]):
 
     States have their messages under ``messages``; others are saved as they are. Each message gets
     the time of its first save, as ``stored_at`` in its metadata. The first save after *max_age*
-    removes it, and so does one with more than *keep_messages* messages, from the start on.
-    Exchanges and tool calls stay whole, system messages stay. A message that has a time,
-    ``occurred_at``, keeps it. If an application drops the times from its messages, they are found
-    again by the content of the messages.
+    removes it, with its exchange as a whole, and a save with more than *keep_messages* messages
+    removes the oldest. No answer loses its question, no tool call its result; system messages stay.
+    A message that has a time, ``occurred_at``, keeps it. If an application drops the times from its
+    messages, they are found again by the content of the messages.
 
     Earlier checkpoints keep the messages that they were saved with, so `Retention` is useful here,
     too.
@@ -3652,6 +3662,9 @@ class Store:
 
         A few hundred at a time, each time in a transaction of its own. Those that memalchemy keeps
         for itself, such as old answers of the HTTP server, are among them.
+
+        Raises:
+            Corrupt: some items are not what was signed. They were left, the others were deleted.
         """
 
 class StoreContext:

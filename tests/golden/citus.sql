@@ -817,22 +817,22 @@ LIMIT $4
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, CASE
 WHEN (count(*) = 0) THEN 0
-WHEN ((
+WHEN (count(*) = (
     SELECT threads.next_seq
     FROM threads
-    WHERE threads.log_id = $3::UUID) - 1 = count(*)) THEN count(*) - (
+    WHERE threads.log_id = $3::UUID) - 1) THEN count(*) - (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = $3::UUID
   AND deltas.base_seq IS NOT NULL)
-WHEN ((
+WHEN (count(*) = (
     SELECT count(*) AS count_3
     FROM deltas
     WHERE deltas.log_id = $3::UUID) - (
     SELECT count(*) AS count_4
     FROM deltas
     WHERE deltas.log_id = $3::UUID
-    AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
+    AND deltas.entry_key IS NOT NULL)) THEN count(*) - (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = $3::UUID
@@ -3148,17 +3148,16 @@ AND (threads.deleted_at IS NULL
 WITH RECURSIVE page AS (
   SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.log_id = $1::UUID), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      AND newest.log_id = $1::UUID
-      ORDER BY newest.seq DESC
-      LIMIT $2::INTEGER
-      OFFSET $3) AS first_kept
-    FROM page)
+  WHERE threads.log_id = $1::UUID), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    AND newest.log_id = $1::UUID
+    ORDER BY newest.seq DESC
+    LIMIT $2::INTEGER
+    OFFSET $3) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3221,18 +3220,17 @@ ORDER BY page.thread_id, page.namespace
 -- log.bulk_delete.delete_pruned_checkpoints(named=True)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  WITH RECURSIVE ranked AS MATERIALIZED (
-    WITH kept AS MATERIALIZED (
-      SELECT listed.log_id AS log_id, (
-        SELECT newest.seq
-        FROM checkpoints AS newest
-        WHERE newest.log_id = listed.log_id
-        AND newest.log_id = $1::UUID
-        ORDER BY newest.seq DESC
-        LIMIT $2::INTEGER
-        OFFSET $3) AS first_kept
-      FROM (
-        SELECT CAST($1::UUID AS UUID) AS log_id) AS listed)
+  WITH RECURSIVE kept AS MATERIALIZED (
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = listed.log_id
+      AND newest.log_id = $1::UUID
+      ORDER BY newest.seq DESC
+      LIMIT $2::INTEGER
+      OFFSET $3) AS first_kept
+    FROM (
+      SELECT CAST($1::UUID AS UUID) AS log_id) AS listed), ranked AS MATERIALIZED (
     SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
       checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
     WHEN (checkpoints.seq < kept.first_kept
@@ -3284,18 +3282,17 @@ RETURNING checkpoints.log_id, checkpoints.checkpoint_id
 -- log.bulk_delete.delete_pruned_checkpoints(named=False)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  WITH RECURSIVE ranked AS MATERIALIZED (
-    WITH kept AS MATERIALIZED (
-      SELECT listed.log_id AS log_id, (
-        SELECT newest.seq
-        FROM checkpoints AS newest
-        WHERE newest.log_id = listed.log_id
-        AND newest.log_id = $1::UUID
-        ORDER BY newest.seq DESC
-        LIMIT $2::INTEGER
-        OFFSET $3) AS first_kept
-      FROM (
-        SELECT CAST($1::UUID AS UUID) AS log_id) AS listed)
+  WITH RECURSIVE kept AS MATERIALIZED (
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = listed.log_id
+      AND newest.log_id = $1::UUID
+      ORDER BY newest.seq DESC
+      LIMIT $2::INTEGER
+      OFFSET $3) AS first_kept
+    FROM (
+      SELECT CAST($1::UUID AS UUID) AS log_id) AS listed), ranked AS MATERIALIZED (
     SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
       checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
     WHEN (checkpoints.seq < kept.first_kept
@@ -3538,18 +3535,17 @@ ORDER BY threads.thread_id, threads.namespace
 LIMIT $4
 
 -- log.bulk_delete.list_ranked()
-WITH RECURSIVE ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT listed.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = listed.log_id
-      AND newest.log_id = $1::UUID
-      ORDER BY newest.seq DESC
-      LIMIT $2::INTEGER
-      OFFSET $3) AS first_kept
-    FROM (
-      SELECT CAST($1::UUID AS UUID) AS log_id) AS listed)
+WITH RECURSIVE kept AS MATERIALIZED (
+  SELECT listed.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = listed.log_id
+    AND newest.log_id = $1::UUID
+    ORDER BY newest.seq DESC
+    LIMIT $2::INTEGER
+    OFFSET $3) AS first_kept
+  FROM (
+    SELECT CAST($1::UUID AS UUID) AS log_id) AS listed), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept

@@ -758,22 +758,22 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), :coalesce_2) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, CASE
 WHEN (count(*) = 0) THEN 0
-WHEN ((
+WHEN (count(*) = (
     SELECT threads.next_seq
     FROM threads
-    WHERE threads.log_id = :k_log_id) - 1 = count(*)) THEN count(*) - (
+    WHERE threads.log_id = :k_log_id) - 1) THEN count(*) - (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = :k_log_id
   AND deltas.base_seq IS NOT NULL)
-WHEN ((
+WHEN (count(*) = (
     SELECT count(*) AS count_3
     FROM deltas
     WHERE deltas.log_id = :k_log_id) - (
     SELECT count(*) AS count_4
     FROM deltas
     WHERE deltas.log_id = :k_log_id
-    AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
+    AND deltas.entry_key IS NOT NULL)) THEN count(*) - (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = :k_log_id
@@ -2965,18 +2965,18 @@ AND (threads.deleted_at IS NULL
 -- log.bulk_delete.delete_pruned_checkpoints(named=True)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  WITH ranked AS (
-    WITH kept AS (
-      SELECT listed.log_id AS log_id, (
-        SELECT newest.seq
-        FROM checkpoints newest
-        WHERE newest.log_id = listed.log_id
-        ORDER BY newest.seq DESC
-        OFFSET :p_keep ROWS
-        FETCH FIRST 1 ROWS ONLY) AS first_kept
-      FROM (
-        SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-        FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+  WITH kept AS (
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = listed.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM (
+      SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+      FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed),
+  ranked AS (
     SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
       checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
     WHEN (checkpoints.seq < kept.first_kept
@@ -3009,7 +3009,9 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     WHERE checkpoints.rests_on IS NOT NULL
     AND checkpoints.seq >= :p_low
     AND checkpoints.seq < :p_high) CYCLE log_id, checkpoint_id
-  SET goes_round TO '1' DEFAULT '0' , found AS (
+  SET goes_round TO '1' DEFAULT '0'
+  SELECT found.log_id, found.seq
+  FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
@@ -3017,27 +3019,25 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
         SELECT needed.log_id, needed.checkpoint_id
         FROM needed)) THEN 0
-    ELSE 1 END != 0)
-  SELECT found.log_id, found.seq
-  FROM found)
+    ELSE 1 END != 0) found)
 RETURNING checkpoints.log_id, checkpoints.checkpoint_id
 INTO :ret_0, :ret_1
 
 -- log.bulk_delete.delete_pruned_checkpoints(named=False)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  WITH ranked AS (
-    WITH kept AS (
-      SELECT listed.log_id AS log_id, (
-        SELECT newest.seq
-        FROM checkpoints newest
-        WHERE newest.log_id = listed.log_id
-        ORDER BY newest.seq DESC
-        OFFSET :p_keep ROWS
-        FETCH FIRST 1 ROWS ONLY) AS first_kept
-      FROM (
-        SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-        FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+  WITH kept AS (
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = listed.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM (
+      SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+      FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed),
+  ranked AS (
     SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
       checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
     WHEN (checkpoints.seq < kept.first_kept
@@ -3070,7 +3070,9 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     WHERE checkpoints.rests_on IS NOT NULL
     AND checkpoints.seq >= :p_low
     AND checkpoints.seq < :p_high) CYCLE log_id, checkpoint_id
-  SET goes_round TO '1' DEFAULT '0' , found AS (
+  SET goes_round TO '1' DEFAULT '0'
+  SELECT found.log_id, found.seq
+  FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
@@ -3078,14 +3080,13 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
         SELECT needed.log_id, needed.checkpoint_id
         FROM needed)) THEN 0
-    ELSE 1 END != 0)
-  SELECT found.log_id, found.seq
-  FROM found)
+    ELSE 1 END != 0) found)
 
 -- log.bulk_delete.delete_pruned_writes()
 DELETE FROM deltas
 WHERE (deltas.log_id, deltas.seq) IN (
-  WITH found AS (
+  SELECT found.log_id, found.seq
+  FROM (
     SELECT deltas.log_id AS log_id, deltas.seq AS seq
     FROM deltas
     JOIN (
@@ -3096,9 +3097,7 @@ WHERE (deltas.log_id, deltas.seq) IN (
     AND deltas.entry_key >= listed.low
     AND deltas.entry_key < listed.high
     AND deltas.label = listed.label
-    WHERE deltas.kind IN ('write'))
-  SELECT found.log_id, found.seq
-  FROM found)
+    WHERE deltas.kind IN ('write')) found)
 
 -- log.bulk_delete.delete_unneeded_states()
 DELETE FROM deltas
@@ -3189,16 +3188,16 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
+kept AS (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    OFFSET :p_keep ROWS
+    FETCH FIRST 1 ROWS ONLY) AS first_kept
+  FROM page),
 ranked AS (
-  WITH kept AS (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      OFFSET :p_keep ROWS
-      FETCH FIRST 1 ROWS ONLY) AS first_kept
-    FROM page)
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3267,16 +3266,16 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
+kept AS (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    OFFSET :p_keep ROWS
+    FETCH FIRST 1 ROWS ONLY) AS first_kept
+  FROM page),
 ranked AS (
-  WITH kept AS (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      OFFSET :p_keep ROWS
-      FETCH FIRST 1 ROWS ONLY) AS first_kept
-    FROM page)
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3347,16 +3346,16 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
+kept AS (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    OFFSET :p_keep ROWS
+    FETCH FIRST 1 ROWS ONLY) AS first_kept
+  FROM page),
 ranked AS (
-  WITH kept AS (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      OFFSET :p_keep ROWS
-      FETCH FIRST 1 ROWS ONLY) AS first_kept
-    FROM page)
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3424,16 +3423,16 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
+kept AS (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    OFFSET :p_keep ROWS
+    FETCH FIRST 1 ROWS ONLY) AS first_kept
+  FROM page),
 ranked AS (
-  WITH kept AS (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      OFFSET :p_keep ROWS
-      FETCH FIRST 1 ROWS ONLY) AS first_kept
-    FROM page)
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3506,16 +3505,16 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
+kept AS (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    OFFSET :p_keep ROWS
+    FETCH FIRST 1 ROWS ONLY) AS first_kept
+  FROM page),
 ranked AS (
-  WITH kept AS (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      OFFSET :p_keep ROWS
-      FETCH FIRST 1 ROWS ONLY) AS first_kept
-    FROM page)
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3585,16 +3584,16 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
+kept AS (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    OFFSET :p_keep ROWS
+    FETCH FIRST 1 ROWS ONLY) AS first_kept
+  FROM page),
 ranked AS (
-  WITH kept AS (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      OFFSET :p_keep ROWS
-      FETCH FIRST 1 ROWS ONLY) AS first_kept
-    FROM page)
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3666,16 +3665,16 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
+kept AS (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    OFFSET :p_keep ROWS
+    FETCH FIRST 1 ROWS ONLY) AS first_kept
+  FROM page),
 ranked AS (
-  WITH kept AS (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      OFFSET :p_keep ROWS
-      FETCH FIRST 1 ROWS ONLY) AS first_kept
-    FROM page)
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3744,16 +3743,16 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
+kept AS (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    OFFSET :p_keep ROWS
+    FETCH FIRST 1 ROWS ONLY) AS first_kept
+  FROM page),
 ranked AS (
-  WITH kept AS (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      OFFSET :p_keep ROWS
-      FETCH FIRST 1 ROWS ONLY) AS first_kept
-    FROM page)
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3811,18 +3810,18 @@ GROUP BY page.log_id, page.thread_id, page.namespace
 ORDER BY page.thread_id, page.namespace
 
 -- log.bulk_delete.list_ranked()
-WITH ranked AS (
-  WITH kept AS (
-    SELECT listed.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints newest
-      WHERE newest.log_id = listed.log_id
-      ORDER BY newest.seq DESC
-      OFFSET :p_keep ROWS
-      FETCH FIRST 1 ROWS ONLY) AS first_kept
-    FROM (
-      SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-      FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+WITH kept AS (
+  SELECT listed.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints newest
+    WHERE newest.log_id = listed.log_id
+    ORDER BY newest.seq DESC
+    OFFSET :p_keep ROWS
+    FETCH FIRST 1 ROWS ONLY) AS first_kept
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed),
+ranked AS (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept

@@ -913,22 +913,22 @@ LIMIT $4
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, CASE
 WHEN (count(*) = 0) THEN 0
-WHEN ((
+WHEN (count(*) = (
     SELECT threads.next_seq
     FROM threads
-    WHERE threads.log_id = $3::UUID) - 1 = count(*)) THEN count(*) - (
+    WHERE threads.log_id = $3::UUID) - 1) THEN count(*) - (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = $3::UUID
   AND deltas.base_seq IS NOT NULL)
-WHEN ((
+WHEN (count(*) = (
     SELECT count(*) AS count_3
     FROM deltas
     WHERE deltas.log_id = $3::UUID) - (
     SELECT count(*) AS count_4
     FROM deltas
     WHERE deltas.log_id = $3::UUID
-    AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
+    AND deltas.entry_key IS NOT NULL)) THEN count(*) - (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = $3::UUID
@@ -5879,18 +5879,18 @@ AND (threads.deleted_at IS NULL
 -- log.bulk_delete.delete_pruned_checkpoints(named=True)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  WITH RECURSIVE ranked AS MATERIALIZED (
-    WITH kept AS MATERIALIZED (
-      SELECT listed.log_id AS log_id, (
-        SELECT newest.seq
-        FROM checkpoints AS newest
-        WHERE newest.log_id = listed.log_id
-        ORDER BY newest.seq DESC
-        LIMIT $1::INTEGER
-        OFFSET $2) AS first_kept
-      FROM (
-        SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-        FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+  WITH RECURSIVE kept AS MATERIALIZED (
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = listed.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $1::INTEGER
+      OFFSET $2) AS first_kept
+    FROM (
+      SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+      FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed),
+    ranked AS MATERIALIZED (
     SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
       checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
     WHEN (checkpoints.seq < kept.first_kept
@@ -5938,18 +5938,18 @@ RETURNING checkpoints.log_id, checkpoints.checkpoint_id
 -- log.bulk_delete.delete_pruned_checkpoints(named=False)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  WITH RECURSIVE ranked AS MATERIALIZED (
-    WITH kept AS MATERIALIZED (
-      SELECT listed.log_id AS log_id, (
-        SELECT newest.seq
-        FROM checkpoints AS newest
-        WHERE newest.log_id = listed.log_id
-        ORDER BY newest.seq DESC
-        LIMIT $1::INTEGER
-        OFFSET $2) AS first_kept
-      FROM (
-        SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-        FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+  WITH RECURSIVE kept AS MATERIALIZED (
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = listed.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $1::INTEGER
+      OFFSET $2) AS first_kept
+    FROM (
+      SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+      FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed),
+    ranked AS MATERIALIZED (
     SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
       checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
     WHEN (checkpoints.seq < kept.first_kept
@@ -6094,16 +6094,15 @@ WITH RECURSIVE page AS (
     OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $6), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT $7::INTEGER
-      OFFSET $8) AS first_kept
-    FROM page)
+  LIMIT $6), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT $7::INTEGER
+    OFFSET $8) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -6170,16 +6169,15 @@ WITH RECURSIVE page AS (
     OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $4), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT $5::INTEGER
-      OFFSET $6) AS first_kept
-    FROM page)
+  LIMIT $4), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT $5::INTEGER
+    OFFSET $6) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -6248,16 +6246,15 @@ WITH RECURSIVE page AS (
     OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $5), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT $6::INTEGER
-      OFFSET $7) AS first_kept
-    FROM page)
+  LIMIT $5), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT $6::INTEGER
+    OFFSET $7) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -6323,16 +6320,15 @@ WITH RECURSIVE page AS (
     OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $3), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT $4::INTEGER
-      OFFSET $5) AS first_kept
-    FROM page)
+  LIMIT $3), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT $4::INTEGER
+    OFFSET $5) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -6403,16 +6399,15 @@ WITH RECURSIVE page AS (
     OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $7), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT $8::INTEGER
-      OFFSET $9) AS first_kept
-    FROM page)
+  LIMIT $7), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT $8::INTEGER
+    OFFSET $9) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -6480,16 +6475,15 @@ WITH RECURSIVE page AS (
     OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $5), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT $6::INTEGER
-      OFFSET $7) AS first_kept
-    FROM page)
+  LIMIT $5), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT $6::INTEGER
+    OFFSET $7) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -6559,16 +6553,15 @@ WITH RECURSIVE page AS (
     OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $6), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT $7::INTEGER
-      OFFSET $8) AS first_kept
-    FROM page)
+  LIMIT $6), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT $7::INTEGER
+    OFFSET $8) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -6635,16 +6628,15 @@ WITH RECURSIVE page AS (
     OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $4), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT $5::INTEGER
-      OFFSET $6) AS first_kept
-    FROM page)
+  LIMIT $4), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT $5::INTEGER
+    OFFSET $6) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -6701,18 +6693,18 @@ GROUP BY page.log_id, page.thread_id, page.namespace
 ORDER BY page.thread_id, page.namespace
 
 -- log.bulk_delete.list_ranked()
-WITH RECURSIVE ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT listed.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = listed.log_id
-      ORDER BY newest.seq DESC
-      LIMIT $1::INTEGER
-      OFFSET $2) AS first_kept
-    FROM (
-      SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-      FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+WITH RECURSIVE kept AS MATERIALIZED (
+  SELECT listed.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = listed.log_id
+    ORDER BY newest.seq DESC
+    LIMIT $1::INTEGER
+    OFFSET $2) AS first_kept
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed),
+  ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept

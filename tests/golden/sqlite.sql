@@ -1187,22 +1187,22 @@ OFFSET ?
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, CASE
 WHEN (count(*) = 0) THEN 0
-WHEN ((
+WHEN (count(*) = (
     SELECT threads.next_seq
     FROM threads
-    WHERE threads.log_id = ?) - 1 = count(*)) THEN count(*) - (
+    WHERE threads.log_id = ?) - 1) THEN count(*) - (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = ?
   AND deltas.base_seq IS NOT NULL)
-WHEN ((
+WHEN (count(*) = (
     SELECT count(*) AS count_3
     FROM deltas
     WHERE deltas.log_id = ?) - (
     SELECT count(*) AS count_4
     FROM deltas
     WHERE deltas.log_id = ?
-    AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
+    AND deltas.entry_key IS NOT NULL)) THEN count(*) - (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = ?
@@ -3455,21 +3455,20 @@ AND (threads.deleted_at IS NULL
 -- log.bulk_delete.delete_pruned_checkpoints(named=True)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  WITH RECURSIVE ranked AS MATERIALIZED (
-    WITH kept AS MATERIALIZED (
-      WITH listed AS MATERIALIZED (
-        SELECT each_listed.log_id AS log_id
-        FROM (
-          SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-          FROM json_each(?) AS each) AS each_listed)
-      SELECT listed.log_id AS log_id, (
-        SELECT newest.seq
-        FROM checkpoints AS newest
-        WHERE newest.log_id = listed.log_id
-        ORDER BY newest.seq DESC
-        LIMIT ?
-        OFFSET ?) AS first_kept
-      FROM listed)
+  WITH RECURSIVE kept AS MATERIALIZED (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.log_id AS log_id
+      FROM (
+        SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+        FROM json_each(?) AS each) AS each_listed)
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = listed.log_id
+      ORDER BY newest.seq DESC
+      LIMIT ?
+      OFFSET ?) AS first_kept
+    FROM listed), ranked AS MATERIALIZED (
     SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
       checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
     WHEN (checkpoints.seq < kept.first_kept
@@ -3517,21 +3516,20 @@ RETURNING log_id, checkpoint_id
 -- log.bulk_delete.delete_pruned_checkpoints(named=False)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  WITH RECURSIVE ranked AS MATERIALIZED (
-    WITH kept AS MATERIALIZED (
-      WITH listed AS MATERIALIZED (
-        SELECT each_listed.log_id AS log_id
-        FROM (
-          SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-          FROM json_each(?) AS each) AS each_listed)
-      SELECT listed.log_id AS log_id, (
-        SELECT newest.seq
-        FROM checkpoints AS newest
-        WHERE newest.log_id = listed.log_id
-        ORDER BY newest.seq DESC
-        LIMIT ?
-        OFFSET ?) AS first_kept
-      FROM listed)
+  WITH RECURSIVE kept AS MATERIALIZED (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.log_id AS log_id
+      FROM (
+        SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+        FROM json_each(?) AS each) AS each_listed)
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = listed.log_id
+      ORDER BY newest.seq DESC
+      LIMIT ?
+      OFFSET ?) AS first_kept
+    FROM listed), ranked AS MATERIALIZED (
     SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
       checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
     WHEN (checkpoints.seq < kept.first_kept
@@ -3690,16 +3688,15 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT ?
-      OFFSET ?) AS first_kept
-    FROM page)
+  OFFSET ?), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT ?
+    OFFSET ?) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3767,16 +3764,15 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT ?
-      OFFSET ?) AS first_kept
-    FROM page)
+  OFFSET ?), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT ?
+    OFFSET ?) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3846,16 +3842,15 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT ?
-      OFFSET ?) AS first_kept
-    FROM page)
+  OFFSET ?), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT ?
+    OFFSET ?) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -3922,16 +3917,15 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT ?
-      OFFSET ?) AS first_kept
-    FROM page)
+  OFFSET ?), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT ?
+    OFFSET ?) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -4003,16 +3997,15 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT ?
-      OFFSET ?) AS first_kept
-    FROM page)
+  OFFSET ?), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT ?
+    OFFSET ?) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -4081,16 +4074,15 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT ?
-      OFFSET ?) AS first_kept
-    FROM page)
+  OFFSET ?), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT ?
+    OFFSET ?) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -4161,16 +4153,15 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT ?
-      OFFSET ?) AS first_kept
-    FROM page)
+  OFFSET ?), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT ?
+    OFFSET ?) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -4238,16 +4229,15 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?), ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    SELECT page.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = page.log_id
-      ORDER BY newest.seq DESC
-      LIMIT ?
-      OFFSET ?) AS first_kept
-    FROM page)
+  OFFSET ?), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    ORDER BY newest.seq DESC
+    LIMIT ?
+    OFFSET ?) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept
@@ -4304,21 +4294,20 @@ GROUP BY page.log_id, page.thread_id, page.namespace
 ORDER BY page.thread_id, page.namespace
 
 -- log.bulk_delete.list_ranked()
-WITH RECURSIVE ranked AS MATERIALIZED (
-  WITH kept AS MATERIALIZED (
-    WITH listed AS MATERIALIZED (
-      SELECT each_listed.log_id AS log_id
-      FROM (
-        SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-        FROM json_each(?) AS each) AS each_listed)
-    SELECT listed.log_id AS log_id, (
-      SELECT newest.seq
-      FROM checkpoints AS newest
-      WHERE newest.log_id = listed.log_id
-      ORDER BY newest.seq DESC
-      LIMIT ?
-      OFFSET ?) AS first_kept
-    FROM listed)
+WITH RECURSIVE kept AS MATERIALIZED (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = listed.log_id
+    ORDER BY newest.seq DESC
+    LIMIT ?
+    OFFSET ?) AS first_kept
+  FROM listed), ranked AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
   WHEN (checkpoints.seq < kept.first_kept

@@ -133,6 +133,18 @@ def _tables_without_columns(sql: str) -> Iterator[tuple[str, str]]:
         yield found[1], rest[: next(at for at, depth in enumerate(depths) if depth < 0)]
 
 
+def _has_with_inside_with(sql: str) -> bool:
+    """Whether a query of a WITH clause has a WITH clause of its own: ORA-32034."""
+    text = masked(sql)
+    for found in re.finditer(r"\w+\s*(?:\([^()]*\))?\s+AS\s*\(", text):
+        rest = text[found.end() :]
+        depths = itertools.accumulate({"(": 1, ")": -1}.get(c, 0) for c in rest)
+        body = rest[: next((at for at, depth in enumerate(depths) if depth < 0), len(rest))]
+        if re.search(r"\bWITH\b", body, re.IGNORECASE):
+            return True
+    return False
+
+
 RULES: dict[str, Rule] = {
     "LIMIT is FETCH FIRST here": _found(r"\bLIMIT\b"),
     "a bare true or false": _found(r"(?<![\w.:])(?:true|false)\b"),
@@ -151,6 +163,7 @@ RULES: dict[str, Rule] = {
         re.search(rf"UNION ALL\b.*?\b(?:FROM|JOIN)\s+{name}\b", body, re.S) is not None
         for name, body in _tables_without_columns(sql)
     ),
+    "WITH inside of WITH is ORA-32034": _has_with_inside_with,
     "WITH before DELETE, UPDATE or INSERT": lambda sql: (
         sql.lstrip().upper().startswith("WITH") and _verb(sql) != "SELECT"
     ),

@@ -65,6 +65,9 @@ BAD = {
     "a recursive WITH names its columns": (
         "WITH c AS (SELECT a.b FROM a UNION ALL SELECT c.b FROM c) SELECT c.b FROM c"
     ),
+    "WITH inside of WITH is ORA-32034": (
+        "WITH c AS (WITH d AS (SELECT a.b FROM a) SELECT d.b FROM d) SELECT c.b FROM c"
+    ),
     "WITH before DELETE, UPDATE or INSERT": (
         "WITH c AS (SELECT a.b FROM a) DELETE FROM a WHERE a.b IN (SELECT c.b FROM c)"
     ),

@@ -225,8 +225,8 @@ def measure_log(dialect: Dialect) -> Executable:
         func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0),
         case(
             (checkpoints == constant("0"), constant("0")),
-            (positions == checkpoints, checkpoints - based),
-            (states == checkpoints, checkpoints - based),
+            (checkpoints == positions, checkpoints - based),
+            (checkpoints == states, checkpoints - based),
             else_=whole,
         ),
     ).where(of_log(CHECKPOINTS), is_live)

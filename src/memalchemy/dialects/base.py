@@ -185,6 +185,13 @@ class Statements:
         """Return *rows* as a CTE that is computed once, not for each row that it is joined to."""
         return rows.cte(name, nesting=True)
 
+    def computed_first(self, rows: Select[Any], name: str) -> FromClause:
+        """Return *rows* for a query that reads them alone, computed before what it is compared to.
+
+        A database whose planner does so by itself needs no CTE.
+        """
+        return rows.subquery(name)
+
     def recursive_union(self, first: CTE, rest: Select[Any], columns: Sequence[str]) -> CTE:
         """Return the recursive CTE of *first* and of what *rest* finds from it, step by step.
 

@@ -167,6 +167,9 @@ class SQLiteStatements(Statements):
     def materialized(self, rows: Select[Any], name: str) -> CTE:
         return rows.cte(name, nesting=True).prefix_with("MATERIALIZED")
 
+    def computed_first(self, rows: Select[Any], name: str) -> FromClause:
+        return self.materialized(rows, name)
+
     def list_binds(self, parameter: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         binds: dict[str, Any] = {parameter: orjson.dumps(rows).decode()}
         keys = [value.bytes for row in rows for value in row if isinstance(value, UUID)]

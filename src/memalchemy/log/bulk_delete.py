@@ -37,7 +37,7 @@ from memalchemy.errors import Corrupt
 from memalchemy.keys import encode_id
 from memalchemy.log.delete import bind_logs, is_of_listed_log, remove_locked
 from memalchemy.log.dependencies import CHECKPOINT_KEY
-from memalchemy.log.retention import is_let_go, rank_checkpoints
+from memalchemy.log.retention import rank_checkpoints
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -265,9 +265,9 @@ def count_prunable(dialect: Dialect) -> Executable | None:
 def _count_prunable(dialect: Dialect, page: CTE) -> Executable:
     one: ColumnElement[int] = literal_column("1")
     zero: ColumnElement[int] = literal_column("0")
-    names, stay = rank_checkpoints(dialect, page)
-    going = case((is_let_go(names, stay), one), else_=zero)
-    flagged = select(*(names.c[name] for name in _ROW), *_flags("1", going, "0", "0"))
+    ranked = rank_checkpoints(dialect, page)
+    going = case((ranked.is_let_go(), one), else_=zero)
+    flagged = select(*(ranked.rows.c[name] for name in _ROW), *_flags("1", going, "0", "0"))
     at = _positions(dialect, page, flagged)
     needless = case((_is_unneeded(at), one), else_=zero)
     return (
@@ -280,7 +280,7 @@ def _count_prunable(dialect: Dialect, page: CTE) -> Executable:
         .select_from(page.join(at, at.c.log_id == page.c.log_id))
         .group_by(page.c.log_id, *(page.c[name] for name in _ID))
         .order_by(*(page.c[name] for name in _ID))
-        .add_cte(page, names, stay, nest_here=True)
+        .add_cte(page, *ranked, nest_here=True)
     )
 
 
@@ -378,7 +378,8 @@ def list_ranked(dialect: Dialect) -> Executable:
 
     They are: ``goes``, 1 if the rules do not keep it, and ``has_words``.
     """
-    ranked, stay = rank_checkpoints(dialect, _listed_logs(dialect), in_window=True)
+    ctes = rank_checkpoints(dialect, _listed_logs(dialect), in_window=True)
+    ranked = ctes.rows
     one: ColumnElement[int] = literal_column("1")
     zero: ColumnElement[int] = literal_column("0")
 
@@ -389,7 +390,7 @@ def list_ranked(dialect: Dialect) -> Executable:
         select(
             *(ranked.c[name] for name in (*_ROW, "checkpoint_id")),
             CHECKPOINTS.c.parent_id,
-            case((is_let_go(ranked, stay), one), else_=zero).label("goes"),
+            case((ctes.is_let_go(), one), else_=zero).label("goes"),
             case((DELTAS.c.search_text.is_not(None), one), else_=zero).label("has_words"),
         )
         .select_from(ranked)
@@ -397,17 +398,17 @@ def list_ranked(dialect: Dialect) -> Executable:
         .join(DELTAS, is_here(DELTAS))
         .where(*routed(dialect, CHECKPOINTS, DELTAS))
         .order_by(ranked.c.log_id, ranked.c.seq.desc())
-        .add_cte(ranked, stay, nest_here=True)
+        .add_cte(*ctes, nest_here=True)
     )
 
 
 @statement(named=(True, False))
 def delete_pruned_checkpoints(dialect: Dialect, named: bool) -> Executable:
     """Delete the checkpoints of a batch that the rules do not keep; *named*: return their keys."""
-    ranked, stay = rank_checkpoints(dialect, _listed_logs(dialect), in_window=True)
-    rows = select(*(ranked.c[name] for name in _ROW)).where(is_let_go(ranked, stay))
+    ranked = rank_checkpoints(dialect, _listed_logs(dialect), in_window=True)
+    rows = select(*(ranked.rows.c[name] for name in _ROW)).where(ranked.is_let_go())
     gone = delete(CHECKPOINTS).where(
-        _is_in(dialect, CHECKPOINTS, rows, ranked, stay), *routed(dialect, CHECKPOINTS)
+        _is_in(dialect, CHECKPOINTS, rows, *ranked), *routed(dialect, CHECKPOINTS)
     )
     return gone.returning(*(CHECKPOINTS.c[name] for name in CHECKPOINT_KEY)) if named else gone
 
@@ -449,7 +450,7 @@ def _is_in(dialect: Dialect, table: Any, rows: Select[Any], *made: CTE) -> Colum
 
     *made* are the CTEs that *rows* need.
     """
-    found = dialect.statements.materialized(rows, "found")
+    found = dialect.statements.computed_first(rows, "found")
     each = select(*(found.c[name] for name in _ROW)).add_cte(*made, nest_here=True)
     return tuple_(*(table.c[name] for name in _ROW)).in_(each)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import CTE, ColumnElement, FromClause, and_, bindparam, case, select
 from sqlalchemy import literal_column as constant
@@ -62,17 +62,33 @@ def _conditions_of_rules(table: Any) -> tuple[ColumnElement[bool], ColumnElement
     )
 
 
+class RankedCheckpoints(NamedTuple):
+    """CTEs that say which checkpoints of some logs go, in the order in which a WITH needs them.
+
+    They stand side by side, none inside another, which Oracle refuses.
+    """
+
+    kept: CTE
+    """The position of the oldest checkpoint of each log that ``p_keep`` keeps."""
+    rows: CTE
+    """The checkpoints, each with ``goes``: 1 if no rule keeps it."""
+    stay: CTE
+    """The checkpoints that one which a rule keeps rests on."""
+
+    def is_let_go(self) -> ColumnElement[bool]:
+        """Return the condition that neither a rule nor a dependency keeps one of *rows*."""
+        return and_(
+            self.rows.c.goes != constant("0"), is_not_in(self.rows, CHECKPOINT_KEY, self.stay)
+        )
+
+
 def rank_checkpoints(
     dialect: Dialect, logs: FromClause, *, in_window: bool = False
-) -> tuple[CTE, CTE]:
-    """Return two CTEs for `is_let_go`: the checkpoints of *logs*, and those that must stay.
+) -> RankedCheckpoints:
+    """Return which checkpoints of *logs* go. The newest of a log always stays.
 
-    Each checkpoint of the first has ``goes``, 1 if no rule keeps it. The second has those that a
-    kept checkpoint rests on. The binds are those of `beyond_retention`; the newest of a log always
-    stays.
-
-    With *in_window* both have the checkpoints of a window alone (`is_in_window`), and all that is
-    outside of it is taken to stay.
+    The binds are those of `beyond_retention`. With *in_window*, only the checkpoints of a window
+    are there (`is_in_window`), and all that is outside of it is taken to stay.
     """
     newest = CHECKPOINTS.alias("newest")
     first_kept = (
@@ -94,7 +110,6 @@ def rank_checkpoints(
         select(*names, goes.label("goes"))
         .select_from(CHECKPOINTS.join(kept, same_log(CHECKPOINTS, kept)))
         .where(*routed(dialect, CHECKPOINTS))
-        .add_cte(kept, nest_here=True)
     )
     if in_window:
         ranked = ranked.where(is_in_window(CHECKPOINTS))
@@ -103,7 +118,7 @@ def rank_checkpoints(
         rows.c.goes == constant("0"), rows.c.rests_on.is_not(None)
     )
     if not in_window:
-        return rows, required_checkpoints(dialect, rested)
+        return RankedCheckpoints(kept, rows, required_checkpoints(dialect, rested))
     resting = CHECKPOINTS.alias("resting")
     on_it = and_(same_log(resting, rows), resting.c.rests_on == rows.c.checkpoint_id)
     from_outside = (
@@ -112,9 +127,5 @@ def rank_checkpoints(
         .where(~is_in_window(resting), *routed(dialect, resting))
     )
     both = rested.union_all(from_outside).subquery("rested_on")
-    return rows, required_checkpoints(dialect, select(both), is_in_window(CHECKPOINTS))
-
-
-def is_let_go(rows: CTE, stay: CTE) -> ColumnElement[bool]:
-    """Return the condition that neither a rule nor a dependency keeps a checkpoint of *rows*."""
-    return and_(rows.c.goes != constant("0"), is_not_in(rows, CHECKPOINT_KEY, stay))
+    stay = required_checkpoints(dialect, select(both), is_in_window(CHECKPOINTS))
+    return RankedCheckpoints(kept, rows, stay)

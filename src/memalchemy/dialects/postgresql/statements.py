@@ -143,6 +143,9 @@ class PostgreSQLStatements(Statements):
     def materialized(self, rows: Select[Any], name: str) -> CTE:
         return rows.cte(name, nesting=True).prefix_with("MATERIALIZED")
 
+    def computed_first(self, rows: Select[Any], name: str) -> FromClause:
+        return self.materialized(rows, name)
+
     def hide_from_planner(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         # A subquery is computed when the statement runs. Then neither a plan for the values nor a
         # generic plan costs less than the other, so the generic plan is made once and kept.

@@ -44,9 +44,7 @@ async def test_a_socket_may_be_the_host(
     await save_and_load(f"{scheme}{at_socket(postgres, empty)}{end}")
 
 
-async def test_asyncpg_may_be_without_prepared_statements(
-    postgres: Postgres, empty: str
-) -> None:
+async def test_asyncpg_may_be_without_prepared_statements(postgres: Postgres, empty: str) -> None:
     where = at_socket(postgres, empty)
 
     await save_and_load(f"postgresql{where}?statement_cache_size=0")
@@ -56,13 +54,10 @@ async def test_asyncpg_may_be_without_prepared_statements(
 def certificate(tmp_path: Path) -> Path:
     """A certificate of localhost that signs itself, and its key beside it."""
     file = tmp_path / "server.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    subprocess.run(
-        [*command, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-        + ["-out", str(file), "-keyout", str(tmp_path / "server.key")],
-        check=True,
-        capture_output=True,
-    )
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    command += " -addext subjectAltName=DNS:localhost"
+    files = ["-out", str(file), "-keyout", str(tmp_path / "server.key")]
+    subprocess.run([*command.split(), *files], check=True, capture_output=True)
     for each in (file, tmp_path / "server.key", tmp_path):
         each.chmod(0o755)
     return file

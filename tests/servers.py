@@ -272,10 +272,11 @@ def pgbouncer_program() -> str | None:
 
 
 @contextlib.contextmanager
-def pgbouncer(server: Postgres, user: str | None = None) -> Iterator[Postgres]:
+def pgbouncer(server: Postgres, user: str | None = None, settings: str = "") -> Iterator[Postgres]:
     """PgBouncer in transaction mode in front of *server*, on a port of its own.
 
-    Whoever connects to it is *user* on the server, by default its superuser.
+    Whoever connects to it is *user* on the server, by default its superuser. *settings* are more
+    lines of its file.
     """
     program = pgbouncer_program()
     assert program is not None
@@ -288,7 +289,7 @@ def pgbouncer(server: Postgres, user: str | None = None) -> Iterator[Postgres]:
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
         "auth_type = any\npool_mode = transaction\nmax_client_conn = 200\ndefault_pool_size = 5\n"
         f"logfile = {place}/log\npidfile = {place}/pid\n"
-        "ignore_startup_parameters = extra_float_digits\n"
+        f"ignore_startup_parameters = extra_float_digits\n{settings}\n"
     )
     command = [program, str(ini)]
     if os.geteuid() == 0:

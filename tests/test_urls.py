@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import shlex
 import string
 import tomllib
@@ -10,11 +11,13 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
+import asyncpg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from psycopg import pq
 from sqlalchemy.engine import URL
 
 from memalchemy import Database, DriverMissing, MemalchemyError, UnknownURL
@@ -154,6 +157,152 @@ def test_connect_timeout_and_application_name_of_libpq_are_understood_by_asyncpg
 def test_a_parameter_that_the_driver_would_choke_on_is_an_unknown_url(parameter: str) -> None:
     with pytest.raises(UnknownURL, match=parameter.split("=")[0]):
         parse_url(f"postgresql://ada@db.example.com/agents?{parameter}")
+
+
+SCHEMES = ("postgresql", "postgresql+psycopg", "postgresql+psycopg_async")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("said", ["true", "on", "1", "yes"])
+def test_ssl_as_jdbc_says_it_is_sslmode(scheme: str, said: str) -> None:
+    arguments = connect_arguments(parse_url(f"{scheme}://ada@db/agents?ssl={said}"))
+
+    assert {arguments.get("ssl"), arguments.get("sslmode")} == {"require", None}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("end", ["\n", " ", "\r\n", "\t"])
+def test_a_line_end_behind_a_url_is_left_out(scheme: str, end: str) -> None:
+    target = parse_url(f"{end}{scheme}://ada@db.example.com/agents{end}")
+
+    assert (target.url.host, target.url.database) == ("db.example.com", "agents")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_directory_of_a_socket_may_be_the_host(scheme: str) -> None:
+    arguments = connect_arguments(parse_url(f"{scheme}://ada@%2Frun%2Fpg:6432/agents"))
+
+    assert arguments["host"] == "/run/pg"
+    assert str(arguments["port"]) == "6432"
+
+
+HOSTS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "db-1.example.com", "10.0.0.7", "[::1]", "[fe80::7]"]),
+        st.none() | st.integers(1, 65_535),
+    ),
+    min_size=2,
+    max_size=4,
+)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@given(hosts=HOSTS)
+def test_several_hosts_reach_the_driver_with_their_ports(
+    scheme: str, hosts: list[tuple[str, int | None]]
+) -> None:
+    written = ",".join(host if port is None else f"{host}:{port}" for host, port in hosts)
+    target = parse_url(f"{scheme}://ada:p%2Cw@{written}/agents?target_session_attrs=read-write")
+    arguments = connect_arguments(target)
+
+    def listed(value: Any) -> list[str]:
+        return value.split(",") if isinstance(value, str) else [str(one) for one in value]
+
+    assert listed(arguments["host"]) == [host.strip("[]") for host, _ in hosts]
+    assert listed(arguments["port"]) == [str(port or 5432) for _, port in hosts]
+    assert (arguments["user"], arguments["password"]) == ("ada", "p,w")
+    assert arguments["target_session_attrs"] == "read-write"
+
+
+@pytest.mark.parametrize("hosts", ["a,", ",b", "a:x,b", "a,:5432", "[::1,b"])
+def test_a_list_of_hosts_that_is_none_is_refused(hosts: str) -> None:
+    with pytest.raises(UnknownURL):
+        parse_url(f"postgresql://ada@{hosts}/agents")
+
+
+@pytest.mark.parametrize("name", ["sslrootcert", "sslcert", "sslkey", "sslcrl"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_file_of_tls_is_the_drivers_or_refused_by_name(
+    scheme: str, name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a file & more.pem"
+    url = f"{scheme}://ada@db/agents?sslmode=verify-full&{name}={quote(str(file))}"
+    with pytest.raises(UnknownURL, match=name):
+        parse_url(url)
+    file.touch()
+
+    arguments = connect_arguments(parse_url(url))
+
+    in_dsn = parse_qs(str(arguments.get("dsn", "")).partition("?")[2]).get(name)
+    assert (in_dsn or [arguments.get(name)]) == [str(file)]
+
+
+def test_what_the_system_trusts_may_be_the_root_certificate() -> None:
+    asyncpg = connect_arguments(parse_url("postgresql://ada@db/agents?sslrootcert=system"))
+    psycopg = connect_arguments(parse_url("postgresql+psycopg://ada@db/a?sslrootcert=system"))
+
+    assert asyncpg["ssl"].check_hostname
+    assert psycopg["sslrootcert"] == "system"
+
+
+def parameters_of_libpq() -> list[str]:
+    """Those that a URL may have; ``host`` and the like stand in front of the question mark."""
+    debug, apart = "D", ("user", "password", "dbname", "host", "port", "service", "servicefile")
+    return [
+        option.keyword.decode()
+        for option in pq.Conninfo.get_defaults()
+        if option.dispchar.decode() != debug and option.keyword.decode() not in apart
+    ]
+
+
+@pytest.mark.parametrize("name", parameters_of_libpq())
+def test_a_parameter_of_libpq_is_understood_or_refused_with_the_way_out(name: str) -> None:
+    given = {"sslmode": "require", "connect_timeout": "7", "options": "-c statement_timeout=5"}
+    value = __file__ if name in ("sslrootcert", "sslcert", "sslkey", "sslcrl") else "1"
+    url = f"://ada@db/agents?{name}={quote(given.get(name, value))}"
+
+    assert parse_url(f"postgresql+psycopg{url}")
+    try:
+        arguments = connect_arguments(parse_url(f"postgresql{url}"))
+    except UnknownURL as refused:
+        assert "postgresql+psycopg://" in str(refused)  # noqa: PT017
+        assert name in str(refused)  # noqa: PT017
+        return
+    known = {*inspect.signature(asyncpg.connect).parameters, "prepared_statement_cache_size"}
+    assert arguments.keys() <= known
+
+
+def arguments_of_asyncpg() -> list[str]:
+    """The arguments of its ``connect`` that are numbers."""
+    parameters = inspect.signature(asyncpg.connect).parameters
+    return [
+        name
+        for name, parameter in parameters.items()
+        if type(parameter.default) in (int, float) or name == "command_timeout"
+    ]
+
+
+@pytest.mark.parametrize("name", arguments_of_asyncpg())
+def test_a_number_of_asyncpg_reaches_it_as_one(name: str) -> None:
+    arguments = connect_arguments(parse_url(f"postgresql://ada@db/agents?{name}=3"))
+
+    assert isinstance(arguments[name], (int, float))
+    assert arguments[name] == 3
+    with pytest.raises(UnknownURL, match=name):
+        parse_url(f"postgresql://ada@db/agents?{name}=none")
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "postgresql+psycopg_async"])
+@pytest.mark.parametrize("name", ["statement_cache_size", "nonsense", "prepare_threshold"])
+def test_a_parameter_that_libpq_does_not_know_is_an_unknown_url(scheme: str, name: str) -> None:
+    with pytest.raises(UnknownURL, match=name):
+        parse_url(f"{scheme}://ada@db/agents?{name}=0")
+
+
+def test_a_path_object_is_a_sqlite_file(tmp_path: Path) -> None:
+    file = tmp_path / "100% ?.db"
+
+    assert parse_url(file).path == str(file)
 
 
 @pytest.mark.parametrize("scheme", ["oracle", "oracle+oracledb", "oracle+oracledb_async"])

@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import State
 from memalchemy.database import Database
-from memalchemy.dialects.urls import file_url
+from memalchemy.dialects.urls import ORACLE_OPTIONS, file_url
 
 if TYPE_CHECKING:
     from memalchemy.http.client import HTTPCheckpointer
@@ -66,15 +66,17 @@ def get_checkpointer(checkpointer: str, **options: Any) -> Any:
     - ``memory``: in this process, gone when it is closed.
     - ``sqlite:PATH``: a SQLite file; ``file:DIRECTORY``: one in that directory, which is created.
     - ``postgresql:DATABASE``, ``oracle:HOST:PORT/SERVICE`` (or an alias), with *host*, *port*,
-      *user* and *password*; or a URL after the colon.
+      *user* and *password*; or a URL after the colon. Without a hint, *database* or *dsn* (a URL)
+      for PostgreSQL, *dsn* or *service_name* (with *host*) for Oracle.
     - ``http:BASE_URL``: `HTTPCheckpointer`, with its arguments.
     - The path of a SQLite file, as `Database` takes it: ``agent.db``, ``./state/agent.db``.
     - A URL: ``sqlite:///agent.db``, ``postgresql://…``, ``oracle://…``, ``http://…``, ``https://…``.
 
-    *options* are those of `Checkpointer` and of `Database`, and for a server SQLAlchemy's own for
-    an engine; any other is an error. Construction does no I/O, except that it creates the
-    directory. The result owns its database: ``async with``, or ``close()``. Its type is for the
-    providers above; one of somebody else's returns what its factory does.
+    *options* are those of `Checkpointer` and of `Database`, those for a wallet of Oracle included,
+    and for a server SQLAlchemy's own for an engine; any other is an error. Construction does no
+    I/O, except that it creates the directory. The result owns its database: ``async with``, or
+    ``close()``. Its type is for the providers above; one of somebody else's returns what its
+    factory does.
 
     Raises:
         ValueError: there is no such provider (the message lists them), or the hint makes no sense
@@ -158,6 +160,10 @@ def _sqlite(config_hint: str | None = None, **options: Any) -> OwningCheckpointe
 
 
 def _postgresql(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
+    if config_hint is None and "database" not in options and "dsn" in options:
+        config_hint = str(options.pop("dsn"))
+        if "://" not in config_hint:
+            raise ValueError("write dsn= as a URL: postgresql://user:password@host:5432/database")
     named = _required_option(config_hint, options, "database", "postgresql:DATABASE")
     if "://" in named:
         return _open(named, options)
@@ -165,6 +171,8 @@ def _postgresql(config_hint: str | None = None, **options: Any) -> OwningCheckpo
 
 
 def _oracle(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
+    if config_hint is None and "dsn" not in options and "host" in options:
+        config_hint = options.pop("service_name", None)  # the name of a service on that host
     named = _required_option(config_hint, options, "dsn", "oracle:HOST:PORT/SERVICE")
     if "://" in named:
         return _open(named, options)
@@ -194,7 +202,7 @@ def _open(url: str | URL, options: dict[str, Any]) -> OwningCheckpointer[Any]:
     """Return a checkpointer on a database of its own; each of the two takes its *options*."""
     for_checkpointer = {k: v for k, v in options.items() if k in _option_names(Checkpointer)}
     rest = {k: v for k, v in options.items() if k not in for_checkpointer}
-    unknown = rest.keys() - _option_names(Database) - _ENGINE_OPTIONS
+    unknown = rest.keys() - _option_names(Database) - _ENGINE_OPTIONS - {*ORACLE_OPTIONS}
     if unknown:
         raise TypeError(
             f"{', '.join(sorted(unknown))}: no option of Checkpointer, of Database or of an engine"

@@ -428,7 +428,10 @@ async def test_an_unreachable_database_gets_503_without_its_address(
 ) -> None:
     away = f"postgresql://ada:hush@127.0.0.1:{free_port()}/agents"
     with running(Database(away, connect_timeout=A_WHILE)) as url:
-        answers = [ask("GET", url + path) for path in ("/v1/threads", "/health", "/health/ready")]
+        answers = [
+            ask("GET", url + path)
+            for path in ("/v1/threads", "/health", "/v1/health", "/health/ready")
+        ]
         assert ask("GET", f"{url}/health/live").json() == {"status": "live"}
         async with HTTPCheckpointer(url) as client:
             with pytest.raises(DatabaseUnreachable):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import oracledb
 import pytest
 
 from httpserver import TOKEN, running
@@ -20,6 +22,7 @@ from memalchemy import (
     register_checkpointer,
     registry,
 )
+from memalchemy.dialects.urls import ORACLE_OPTIONS
 from memalchemy.registry import OwningCheckpointer
 from servers import Postgres
 
@@ -114,6 +117,42 @@ async def test_postgresql_is_a_database_or_a_url(postgres: Postgres, name: str) 
 )
 def test_an_oracle_hint_becomes_a_url(name: str, options: dict[str, Any], display: str) -> None:
     assert display in repr(get_checkpointer(name, **options))
+
+
+def options_of_a_wallet() -> dict[str, Any]:
+    """Arguments of `Database` that python-oracledb's ``connect`` takes, by what it says of them."""
+    parameters = inspect.signature(Database).parameters
+    named = {*inspect.signature(oracledb.connect_async).parameters} & {*parameters, *ORACLE_OPTIONS}
+    return {name: "/wallet" for name in sorted(named) if name in ORACLE_OPTIONS}
+
+
+@pytest.mark.parametrize("name", ["oracle:agents_high", "oracle://ada@agents_high", "oracle"])
+@pytest.mark.parametrize("option", options_of_a_wallet())
+def test_what_database_takes_for_oracle_a_checkpointer_takes(name: str, option: str) -> None:
+    where = {"dsn": "agents_high"} if name == "oracle" else {}
+
+    assert get_checkpointer(name, **where, **{option: "/wallet"})
+
+
+@pytest.mark.parametrize("option", options_of_a_wallet())
+def test_no_other_database_takes_an_option_of_oracles(option: str, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=option):
+        get_checkpointer(f"sqlite:{tmp_path}/a.db", **{option: "/wallet"})
+
+
+def test_a_service_of_oracle_may_be_an_option() -> None:
+    given = {"host": "h", "port": 1522, "service_name": "agents", "user": "ada", "password": "x"}
+    made = get_checkpointer("oracle", **given)
+
+    assert "oracle+oracledb_async://ada:***@h:1522?service_name=agents" in repr(made)
+
+
+def test_a_dsn_of_postgresql_is_a_url() -> None:
+    made = get_checkpointer("postgresql", dsn="postgresql://ada@db.example/agents", tenant="acme")
+
+    assert "ada@db.example/agents" in repr(made)
+    with pytest.raises(ValueError, match="postgresql://"):
+        get_checkpointer("postgresql", dsn="host=db.example dbname=agents")
 
 
 @pytest.mark.parametrize("form", ["{}", "http:{}", "http:{bare}"])

@@ -92,7 +92,7 @@ class Backend:
 
     def __init__(
         self,
-        url: str | URL | AsyncEngine,
+        url: str | URL | os.PathLike[str] | AsyncEngine,
         *,
         schema: str | None,
         migrate: MigrateMode,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module, metadata
+from os import PathLike, fspath
 from typing import Any, cast
 
 from sqlalchemy.engine import URL, make_url
@@ -12,7 +13,7 @@ from sqlalchemy.exc import ArgumentError
 
 from memalchemy.column_types import ColumnTypes
 from memalchemy.dialects.base import Dialect
-from memalchemy.dialects.urls import EXPECTED, Target, file_url, sqlite_url
+from memalchemy.dialects.urls import EXPECTED, Target, file_url, sqlite_url, url_of_hosts
 from memalchemy.errors import MemalchemyError, UnknownURL
 
 ENTRY_POINTS = "memalchemy.dialects"
@@ -163,20 +164,16 @@ def has_dynamic_types(sqlalchemy_name: str) -> bool:
     return bool(found) and found[0].dynamic_types
 
 
-def parse_url(text: str | URL) -> Target:
+def parse_url(given: str | URL | PathLike[str]) -> Target:
     """Read a database URL as people type it or providers hand it out, or the path of a SQLite file.
+
+    Spaces and line ends around a URL are left out: a file with a secret ends with one.
 
     Raises:
         UnknownURL: no database that memalchemy works on, or not a URL.
         DriverMissing: the Python driver for it is not installed.
     """
-    try:
-        file = (file_url(text) or sqlite_url(text)) if isinstance(text, str) else None
-        url = file or make_url(text)
-    except UnknownURL:
-        raise
-    except (ArgumentError, ValueError, TypeError):
-        raise UnknownURL(_not_a_url(text)) from None
+    url = _read_url(given)
     scheme, _, driver = url.drivername.partition("+")
     dialect = DIALECTS.get(_ALIASES.get(scheme, scheme))
     is_file = dialect is not None and dialect.single_writer
@@ -188,6 +185,20 @@ def parse_url(text: str | URL) -> Target:
     if dialect is None:
         raise UnknownURL(f"memalchemy does not work on {scheme!r}; {EXPECTED}")
     return dialect.read_url(url, driver)
+
+
+def _read_url(given: str | URL | PathLike[str]) -> URL:
+    if isinstance(given, PathLike):
+        return URL.create("sqlite", database=fspath(given))
+    text = given.strip() if isinstance(given, str) and "://" in given else given
+    try:
+        if isinstance(text, str):
+            text = file_url(text) or sqlite_url(text) or url_of_hosts(text) or text
+        return make_url(text)
+    except UnknownURL:
+        raise
+    except (ArgumentError, ValueError, TypeError):
+        raise UnknownURL(_not_a_url(text)) from None
 
 
 def _not_a_url(text: object) -> str:

@@ -133,6 +133,31 @@ def sqlite_url(text: str) -> URL | None:
     return make_url(f"{scheme}://{query or ''}").set(database=path)
 
 
+def url_of_hosts(text: str) -> URL | None:
+    """Read a URL that lists several hosts, ``scheme://user@first:5432,second:5432/database``.
+
+    Return ``None`` if *text* lists one. SQLAlchemy takes several as parameters: ``host`` and
+    ``port``, each a list with commas.
+    """
+    found = re.fullmatch(r"([\w+]+://)([^/?#]*)(.*)", text, re.DOTALL)
+    if found is None:
+        return None
+    user, at, hosts = found[2].rpartition("@")
+    if "," not in hosts:
+        return None
+    split = [
+        re.fullmatch(r"\[([^\]]+)\](?::(\d+))?|([^:]*)(?::(\d+))?", one) for one in hosts.split(",")
+    ]
+    if not all(split):
+        raise UnknownURL("a URL of several hosts lists them as host:port,host:port")
+    names = [unquote(one[1] or one[3] or "") for one in split if one]
+    ports = [one[2] or one[4] or "5432" for one in split if one]
+    if not all(names):
+        raise UnknownURL("a URL of several hosts names each of them")
+    url = make_url(f"{found[1]}{user}{at}{found[3]}")
+    return url.update_query_dict({"host": ",".join(names), "port": ",".join(ports)})
+
+
 def display_path(scheme: str, path: str | None) -> str:
     """Return the URL of a SQLite file as `sqlite_url` reads it."""
     if path is None:
@@ -175,13 +200,20 @@ def seconds(name: str, text: str) -> float:
         raise UnknownURL(f"{name} in the URL must be a number of seconds") from None
 
 
-def refuse_unknown_parameters(query: Mapping[str, object], driver: str, connect: str) -> None:
-    """Refuse parameters that would end as a TypeError deep inside the driver."""
+def refuse_unknown_parameters(
+    query: Mapping[str, object], driver: str, connect: str, otherwise: str = "leave it out"
+) -> None:
+    """Refuse parameters that would end as a TypeError deep inside the driver.
+
+    *otherwise* says what to do.
+    """
     function = getattr(importlib.import_module(driver), connect)  # an optional dependency
     known = {*inspect.signature(function).parameters, *_SQLALCHEMY_PARAMETERS}
     for name in query:
         if name not in known:
-            raise UnknownURL(f"the URL parameter {name!r} is not one that {driver} knows")
+            raise UnknownURL(
+                f"the URL parameter {name!r} is not one that {driver} knows: {otherwise}"
+            )
 
 
 def is_installed(module: str) -> bool:

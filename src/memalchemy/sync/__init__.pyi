@@ -191,9 +191,9 @@ class Database:
             Checkpointer(db).save({"messages": []}, "thread-1")
 
     Args:
-        url: ``sqlite:///agent.db`` or the path itself (see below), ``sqlite://`` (in memory),
-            ``postgresql://…``, ``oracle://…``, or an `AsyncEngine` of the host's, which stays the
-            host's to dispose.
+        url: ``sqlite:///agent.db`` or the path itself (see below), as text or a `Path`,
+            ``sqlite://`` (in memory), ``postgresql://…``, ``oracle://…``, or an `AsyncEngine` of
+            the host's, which stays the host's to dispose.
         read_url: a read replica of the database at *url*, as a URL or an `AsyncEngine`; PostgreSQL
             and Oracle. Listings, search and statistics are read from it; see below.
         tenant: the owner of the data; every row carries it, and no operation crosses it.
@@ -259,7 +259,7 @@ class Database:
     tenant: str
     def __init__(
         self,
-        url: str | URL | AsyncEngine,
+        url: str | URL | PathLike[str] | AsyncEngine,
         *,
         read_url: str | URL | AsyncEngine | None = None,
         tenant: str = "default",

@@ -36,20 +36,9 @@ from memalchemy.dialects.postgresql.maintenance import PostgreSQLMaintenance
 from memalchemy.dialects.postgresql.statements import PostgreSQLStatements
 from memalchemy.dialects.postgresql.tenant_wall import PostgreSQLTenantWall
 from memalchemy.dialects.postgresql.text_indexes import PostgreSQLTextIndexes
+from memalchemy.dialects.postgresql.urls import read_postgresql_url
 from memalchemy.dialects.postgresql.vectors import PostgreSQLVectors
-from memalchemy.dialects.urls import (
-    Target,
-    display,
-    flag,
-    is_installed,
-    refuse_unknown_parameters,
-    require_driver,
-    seconds,
-    single_value,
-)
-from memalchemy.errors import UnknownURL
-
-_SSL_MODES = {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
+from memalchemy.dialects.urls import Target
 
 _READ_ONLY = "default_transaction_read_only"
 
@@ -103,41 +92,7 @@ class PostgreSQL(Dialect):
         self.has_to_learn = False
 
     def read_url(self, url: URL, driver: str) -> Target:
-        driver = driver or (
-            "psycopg" if not is_installed("asyncpg") and is_installed("psycopg") else "asyncpg"
-        )
-        if driver not in ("asyncpg", "psycopg"):
-            raise UnknownURL(
-                f"memalchemy uses postgresql+asyncpg or postgresql+psycopg, not {driver!r}"
-            )
-        require_driver(driver, "postgres" if driver == "asyncpg" else "psycopg")
-        url = url.set(drivername=f"{self.sqlalchemy_name}+{driver}")
-        pgbouncer = flag("pgbouncer", single_value("pgbouncer", url.query.get("pgbouncer", "no")))
-        url = url.difference_update_query(["pgbouncer"])
-        connect_args: dict[str, Any] = {}
-        if driver == "asyncpg":
-            # libpq's parameters that asyncpg does not know, or calls otherwise.
-            query = dict(url.query)
-            mode = query.pop("sslmode", None)
-            if mode is not None:
-                if mode not in _SSL_MODES:
-                    raise UnknownURL(f"sslmode={mode!r} is none of {', '.join(sorted(_SSL_MODES))}")
-                query.setdefault("ssl", mode)
-            query.pop("channel_binding", None)  # asyncpg negotiates it by itself
-            if "connect_timeout" in query:
-                connect_args["timeout"] = seconds(
-                    "connect_timeout", str(query.pop("connect_timeout"))
-                )
-            settings = {k: query.pop(k) for k in ("application_name", "options") if k in query}
-            if settings:
-                connect_args["server_settings"] = settings
-            refuse_unknown_parameters(query, "asyncpg", "connect")
-            url = url.set(query=query)
-        elif "options" in url.query:
-            # Where a statement timeout joins them.
-            connect_args["options"] = str(url.query["options"])
-            url = url.difference_update_query(["options"])
-        return Target(self.name, url, display(url), connect_args=connect_args, pgbouncer=pgbouncer)
+        return read_postgresql_url(self.name, self.sqlalchemy_name, url, driver)
 
     def engine_options(
         self,

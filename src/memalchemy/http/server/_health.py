@@ -7,6 +7,7 @@ from typing import Any
 
 from memalchemy._version import __version__
 from memalchemy.errors import MemalchemyError
+from memalchemy.http import wire
 from memalchemy.http._gzip import GZIP
 from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._context import RequestContext
@@ -32,6 +33,12 @@ async def capabilities(context: RequestContext) -> Any:
 @operations.add("GET", "/health", answer=schemas.Health, public=True)
 async def health(context: RequestContext) -> Any:
     """Check readiness, as /health/ready does."""
+    return await health_ready(context)
+
+
+@operations.add("GET", f"{wire.VERSION_PATH}/health", answer=schemas.Health, public=True)
+async def health_below_version(context: RequestContext) -> Any:
+    """Check readiness, as /health/ready does, for clients whose base address ends with /v1."""
     return await health_ready(context)
 
 

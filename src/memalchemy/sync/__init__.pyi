@@ -250,9 +250,10 @@ class Database:
     After ``sqlite:`` any path does.
 
     Construction does no I/O, unless *anchor* is a path, and needs no running loop; one object
-    serves several loops, one after another or in several threads, and survives a fork. One of
-    SQLite that is dropped without `close` ends its threads when they have done what they were
-    given.
+    serves several loops, one after another or in several threads, and survives a fork. The
+    connections of a loop that has ended are closed when the next loop begins. One that is dropped
+    without `close` closes its connections at once, and its threads of SQLite when they have done
+    what they were given.
     """
 
     tenant: str
@@ -312,12 +313,15 @@ class Database:
     def check(self) -> None:
         """Compare the database's schema with this release, and look for its tables; reads only.
 
+        Look whether the server takes writes, too, unless this is read-only: after a failover a
+        connection may lead to a replica.
         Where row-level security is on, also look for the policy that shows a tenant its rows.
 
         Raises:
             SchemaOutdated: it is older; the message names the command.
             SchemaTooNew: it is newer and does not declare itself compatible with this release.
             SchemaIncomplete: it lacks a table.
+            CapabilityMissing: the server takes no writes, and this was not opened read-only.
             WallIncomplete: it lacks the policy.
         """
 
@@ -3652,6 +3656,9 @@ class Store:
 
         A few hundred at a time, each time in a transaction of its own. Those that memalchemy keeps
         for itself, such as old answers of the HTTP server, are among them.
+
+        Raises:
+            Corrupt: some items are not what was signed. They were left, the others were deleted.
         """
 
 class StoreContext:

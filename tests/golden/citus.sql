@@ -714,9 +714,15 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
 SELECT threads.thread_id
@@ -730,9 +736,15 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
 SELECT threads.thread_id
@@ -746,9 +758,15 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
 SELECT threads.thread_id
@@ -762,9 +780,15 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
 SELECT threads.thread_id
@@ -778,9 +802,15 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
 SELECT threads.thread_id
@@ -794,9 +824,23 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
+
+-- checkpoints.listing.list_threads_without_metadata()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND CASE
+WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+ELSE 0 END = 0
 
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,

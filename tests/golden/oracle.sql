@@ -670,7 +670,11 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
 SELECT threads.thread_id
@@ -682,7 +686,11 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
 SELECT threads.thread_id
@@ -694,7 +702,11 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
 SELECT threads.thread_id
@@ -706,7 +718,11 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
 SELECT threads.thread_id
@@ -721,9 +737,14 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND NOT json_equal(threads.meta, json_mergepatch(threads.meta, :match_key RETURNING JSON))
-AND json_equal(json_mergepatch('{}', threads.meta RETURNING JSON),
-    json_mergepatch(json_mergepatch('{}', threads.meta RETURNING JSON), :match_key RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN (NOT json_equal(threads.meta, json_mergepatch(threads.meta, :match_key RETURNING JSON))
+  AND json_equal(json_mergepatch('{}', threads.meta RETURNING JSON),
+      json_mergepatch(json_mergepatch('{}', threads.meta RETURNING JSON),
+        :match_key RETURNING JSON))) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
 SELECT threads.thread_id
@@ -736,8 +757,18 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
-        :match_key RETURNING JSON), :match_pair RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
+        :match_key RETURNING JSON), :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
+
+-- checkpoints.listing.list_threads_without_metadata()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND 1 = 0
 
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,

@@ -766,13 +766,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
 SELECT threads.thread_id
@@ -790,13 +796,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
 SELECT threads.thread_id
@@ -814,13 +826,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
 SELECT threads.thread_id
@@ -838,13 +856,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
 SELECT threads.thread_id
@@ -862,13 +886,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
 SELECT threads.thread_id
@@ -886,13 +916,27 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
+
+-- checkpoints.listing.list_threads_without_metadata()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND CASE
+WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+ELSE 0 END = 0
 
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,

@@ -1032,12 +1032,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
     AND "each".type = 'text'
-    AND "each".atom = ?))
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
 SELECT threads.thread_id
@@ -1059,13 +1066,20 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
     AND ("each".type = 'integer'
       OR "each".type = 'real')
-    AND "each".atom = ?))
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
 SELECT threads.thread_id
@@ -1085,11 +1099,18 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'true'))
+    AND "each".type = 'true')) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
 SELECT threads.thread_id
@@ -1109,11 +1130,18 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'false'))
+    AND "each".type = 'false')) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
 SELECT threads.thread_id
@@ -1133,11 +1161,18 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'null'))
+    AND "each".type = 'null')) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
 SELECT threads.thread_id
@@ -1159,13 +1194,29 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
     AND ("each".type = 'object'
       OR "each".type = 'array')
-    AND "each".value = json(?)))
+    AND "each".value = json(?))) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
+
+-- checkpoints.listing.list_threads_without_metadata()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND CASE
+WHEN (json_valid(threads.meta) = 0) THEN 0
+WHEN (json_type(threads.meta) = 'object') THEN 1
+ELSE 0 END = 0
 
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,

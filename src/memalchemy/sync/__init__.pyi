@@ -321,8 +321,11 @@ class Database:
             SchemaOutdated: it is older; the message names the command.
             SchemaTooNew: it is newer and does not declare itself compatible with this release.
             SchemaIncomplete: it lacks a table.
-            CapabilityMissing: the server takes no writes, and this was not opened read-only.
+            CapabilityMissing: the server takes no writes, and this was not opened read-only; or the
+                type of its vectors is not in the search_path.
             WallIncomplete: it lacks the policy.
+            VersionTableLost: it has the tables, and not the one that names their revision.
+            ReplicationIncomplete: logical replication has not filled its tables.
         """
 
     def check_payloads(self, connection: HostConnection | None = None) -> None:
@@ -3658,7 +3661,8 @@ class Store:
         for itself, such as old answers of the HTTP server, are among them.
 
         Raises:
-            Corrupt: some items are not what was signed. They were left, the others were deleted.
+            Corrupt: some items are damaged or not what was signed. They were left, the others were
+                deleted.
         """
 
 class StoreContext:

@@ -37,6 +37,8 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "citus": ("citus/*",),
     "ci": (
         "behaviour/test_edits_at_rest.py",
+        "behaviour/test_jobs_go_on.py",
+        "behaviour/test_servers_as_they_are.py",
         "behaviour/test_callers_are_let_go.py",
         "behaviour/test_ended_loops_and_dropped_databases.py",
         "benchmark_reports/*",

@@ -168,6 +168,43 @@ class WallIncomplete(MemalchemyError):
         self.tables = tables
 
 
+class VersionTableLost(SchemaOutdated):
+    """memalchemy's tables are there, and the table that says their revision is not."""
+
+    code = "MA-VERSION-TABLE-LOST"
+
+    def __init__(self, head: str, schema: str | None, version_table: str) -> None:
+        prefix = f"{schema}." if schema else ""
+        MemalchemyError.__init__(
+            self,
+            f"memalchemy's tables are here, and {version_table}, which names their revision, is "  # noqa: S608
+            "missing or empty, as after a restore that left it out; nothing was read or changed. "
+            "Restore it from the same backup. Or if the tables are those of this release, as the "
+            f"owner run: CREATE TABLE IF NOT EXISTS {prefix}{version_table} "
+            "(version_num VARCHAR(32) NOT NULL PRIMARY KEY); "
+            f"INSERT INTO {prefix}{version_table} VALUES ('{head}')",
+        )
+        self.current = None
+        self.head = head
+
+
+class ReplicationIncomplete(MemalchemyError):
+    """Logical replication has not filled tables of this database."""
+
+    code = "MA-REPLICATION-INCOMPLETE"
+
+    def __init__(self, tables: Sequence[str], schema: str | None) -> None:
+        prefix = f"{schema}." if schema else ""
+        super().__init__(
+            f"a subscription has not filled {', '.join(tables)} yet: what they show is not whole. "  # noqa: S608
+            "If that does not end by itself, the server's log names a duplicate key: rows that "
+            "`upgrade` wrote here are in the way of the publisher's. As the owner of this database "
+            f"run: DELETE FROM {prefix}memalchemy_version; DELETE FROM {prefix}store_items WHERE "
+            "tenant = '~'. The server tries again by itself."
+        )
+        self.tables = tuple(tables)
+
+
 class ForeignTable(MemalchemyError):
     """A table that memalchemy needs to create exists already and is somebody else's."""
 

@@ -162,3 +162,25 @@ def test_the_demo_runs_with_keys() -> None:
     assert (
         process("demo", "--readable", "text", env=environment(MEMALCHEMY_KEYS=KEY)).returncode == 0
     )
+
+
+def test_lost_words_are_counted_and_rebuilt(keyed: str, call: Call) -> None:
+    readable = ("--db", keyed, "--readable", "text,fields")
+    assert call("--db", keyed, "search", "tea").code == 4
+
+    checked = call(*readable, "verify", "--json")
+    assert checked.code == 5
+    assert {finding["code"] for finding in checked.json["findings"]} == {"lost-words"}
+    assert call("--db", keyed, "rebuild-words").code == 4, "none may be readable"
+    listed = call(*readable, "rebuild-words", "--dry-run")
+    assert listed.code == 0
+    assert "/users/ada/ (items): 1" in listed.out
+    some = call(*readable, "rebuild-words", "--namespace", "users", "--json")
+    assert (some.json["states"], some.json["items"], some.json["left"]) == (0, 1, 0)
+    every = call(*readable, "rebuild-words", "--all-namespaces", "--json")
+    assert every.json["states"] > 0
+    assert every.json["unnamed"] == []
+    assert call(*readable, "verify").code == 0
+    assert "likes" in call(*readable, "search", "tea").out
+    refused = call(*readable, "rebuild-words", "--all-tenants", "--thread", "airline-1")
+    assert refused.code == 2

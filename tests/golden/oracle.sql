@@ -670,7 +670,11 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
 SELECT threads.thread_id
@@ -682,7 +686,11 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
 SELECT threads.thread_id
@@ -694,7 +702,11 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
 SELECT threads.thread_id
@@ -706,7 +718,11 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
 SELECT threads.thread_id
@@ -721,9 +737,14 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND NOT json_equal(threads.meta, json_mergepatch(threads.meta, :match_key RETURNING JSON))
-AND json_equal(json_mergepatch('{}', threads.meta RETURNING JSON),
-    json_mergepatch(json_mergepatch('{}', threads.meta RETURNING JSON), :match_key RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN (NOT json_equal(threads.meta, json_mergepatch(threads.meta, :match_key RETURNING JSON))
+  AND json_equal(json_mergepatch('{}', threads.meta RETURNING JSON),
+      json_mergepatch(json_mergepatch('{}', threads.meta RETURNING JSON),
+        :match_key RETURNING JSON))) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
 SELECT threads.thread_id
@@ -736,8 +757,18 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
-        :match_key RETURNING JSON), :match_pair RETURNING JSON))
+AND CASE
+WHEN (1 = 1) THEN CASE
+WHEN json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
+        :match_key RETURNING JSON), :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
+
+-- checkpoints.listing.list_threads_without_metadata()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND 1 = 0
 
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -7290,6 +7321,200 @@ WHERE deltas.log_id = :k_log_id
 AND deltas.seq >= :p_low
 AND deltas.seq <= :p_high
 ORDER BY deltas.seq
+
+-- maintenance.words.count_wordless(table=deltas, scope=tenant)
+SELECT count(*) AS count_1
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = :k_tenant
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+
+-- maintenance.words.count_wordless(table=deltas, scope=thread)
+SELECT count(*) AS count_1
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+
+-- maintenance.words.count_wordless(table=store_items, scope=tenant)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND NOT (store_items.namespace >= '/~a'
+  AND store_items.namespace < '/~{')
+AND (store_items.search_text IS NULL
+  OR store_items.field_terms IS NULL
+  OR length(store_items.field_terms) <= 7)
+
+-- maintenance.words.find_words(kind=logs, which=tenant)
+SELECT threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = :k_tenant
+AND deltas.search_text IS NOT NULL
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.words.find_words(kind=logs, which=namespace)
+SELECT threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND deltas.search_text IS NOT NULL
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.words.find_words(kind=items, which=tenant)
+SELECT store_items.namespace
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.search_text IS NOT NULL
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.words.find_words(kind=items, which=namespace)
+SELECT store_items.namespace
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.search_text IS NOT NULL
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.words.give_delta_words()
+UPDATE deltas
+SET search_text=:p_search_text
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq = :p_seq
+AND deltas.search_text IS NULL
+AND deltas.codec = :p_was_codec
+AND deltas.checksum = :p_was_checksum
+
+-- maintenance.words.give_item_words()
+UPDATE store_items
+SET search_text=:p_search_text, field_terms=:p_field_terms
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+AND store_items.codec = :p_was_codec
+AND store_items.checksum = :p_was_checksum
+
+-- maintenance.words.list_wordless(table=deltas, scope=tenant, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = :k_tenant
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+AND deltas.log_id >= :p_log_id
+AND (deltas.log_id > :p_log_id
+  OR deltas.log_id = :p_log_id
+  AND deltas.seq > :p_seq)
+ORDER BY deltas.log_id, deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.words.list_wordless(table=deltas, scope=tenant, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = :k_tenant
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+ORDER BY deltas.log_id, deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.words.list_wordless(table=deltas, scope=thread, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+AND deltas.log_id >= :p_log_id
+AND (deltas.log_id > :p_log_id
+  OR deltas.log_id = :p_log_id
+  AND deltas.seq > :p_seq)
+ORDER BY deltas.log_id, deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.words.list_wordless(table=deltas, scope=thread, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+ORDER BY deltas.log_id, deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.words.list_wordless(table=store_items, scope=tenant, after=True)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND NOT (store_items.namespace >= '/~a'
+  AND store_items.namespace < '/~{')
+AND (store_items.search_text IS NULL
+  OR store_items.field_terms IS NULL
+  OR length(store_items.field_terms) <= 7)
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.words.list_wordless(table=store_items, scope=tenant, after=False)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND NOT (store_items.namespace >= '/~a'
+  AND store_items.namespace < '/~{')
+AND (store_items.search_text IS NULL
+  OR store_items.field_terms IS NULL
+  OR length(store_items.field_terms) <= 7)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.words.read_entries()
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= :p_low
+AND deltas.seq <= :p_high
+ORDER BY deltas.seq
+
+-- maintenance.words.read_wordless_items()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.search_text, store_items.field_terms,
+  store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
 -- search._vector_statements.count_vectors(below=False)
 SELECT count(*) AS count_1

@@ -766,13 +766,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
 SELECT threads.thread_id
@@ -790,13 +796,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
 SELECT threads.thread_id
@@ -814,13 +826,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
 SELECT threads.thread_id
@@ -838,13 +856,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
 SELECT threads.thread_id
@@ -862,13 +886,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
 SELECT threads.thread_id
@@ -886,13 +916,27 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object((
-      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
-      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
-AND jsonb_extract_path(threads.meta, (
-    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
-  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
+AND CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (threads.meta != '{}'::jsonb
+  AND (threads.meta @> jsonb_build_object((
+        SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(threads.meta, (
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
+
+-- checkpoints.listing.list_threads_without_metadata()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND CASE
+WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+ELSE 0 END = 0
 
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -10249,6 +10293,190 @@ REINDEX INDEX CONCURRENTLY ix_store_items_search
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
   set_config('enable_indexonlyscan', 'off', true), set_config('enable_hashjoin', 'off', true),
   set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true)
+
+-- maintenance.words.count_wordless(table=deltas, scope=tenant)
+SELECT count(*) AS count_1
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+
+-- maintenance.words.count_wordless(table=deltas, scope=thread)
+SELECT count(*) AS count_1
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+
+-- maintenance.words.count_wordless(table=store_items, scope=tenant)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND NOT (store_items.namespace >= '/~a'
+  AND store_items.namespace < '/~{')
+AND (store_items.search_text IS NULL
+  OR store_items.field_terms IS NULL
+  OR octet_length(store_items.field_terms) <= 7)
+
+-- maintenance.words.find_words(kind=logs, which=tenant)
+SELECT threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND deltas.search_text IS NOT NULL
+LIMIT $2
+
+-- maintenance.words.find_words(kind=logs, which=namespace)
+SELECT threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND deltas.search_text IS NOT NULL
+LIMIT $3
+
+-- maintenance.words.find_words(kind=items, which=tenant)
+SELECT store_items.namespace
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.search_text IS NOT NULL
+LIMIT $2
+
+-- maintenance.words.find_words(kind=items, which=namespace)
+SELECT store_items.namespace
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.search_text IS NOT NULL
+LIMIT $3
+
+-- maintenance.words.give_delta_words()
+UPDATE deltas
+SET search_text=$1::VARCHAR
+WHERE deltas.log_id = $2::UUID
+AND deltas.seq = $3::BIGINT
+AND deltas.search_text IS NULL
+AND deltas.codec = $4::VARCHAR
+AND deltas.checksum = $5::BIGINT
+
+-- maintenance.words.give_item_words()
+UPDATE store_items
+SET search_text=$1::VARCHAR, field_terms=$2::VARCHAR
+WHERE store_items.tenant = $3::VARCHAR
+AND store_items.namespace = $4::VARCHAR
+AND store_items.key = $5::VARCHAR
+AND store_items.version = $6::BIGINT
+AND store_items.codec = $7::VARCHAR
+AND store_items.checksum = $8::BIGINT
+
+-- maintenance.words.list_wordless(table=deltas, scope=tenant, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  octet_length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = $1::VARCHAR
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+AND (deltas.log_id, deltas.seq) > ($2::UUID, $3::BIGINT)
+ORDER BY deltas.log_id, deltas.seq
+LIMIT $4
+
+-- maintenance.words.list_wordless(table=deltas, scope=tenant, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  octet_length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = $1::VARCHAR
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+ORDER BY deltas.log_id, deltas.seq
+LIMIT $2
+
+-- maintenance.words.list_wordless(table=deltas, scope=thread, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  octet_length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+AND (deltas.log_id, deltas.seq) > ($3::UUID, $4::BIGINT)
+ORDER BY deltas.log_id, deltas.seq
+LIMIT $5
+
+-- maintenance.words.list_wordless(table=deltas, scope=thread, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  octet_length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+ORDER BY deltas.log_id, deltas.seq
+LIMIT $3
+
+-- maintenance.words.list_wordless(table=store_items, scope=tenant, after=True)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND NOT (store_items.namespace >= '/~a'
+  AND store_items.namespace < '/~{')
+AND (store_items.search_text IS NULL
+  OR store_items.field_terms IS NULL
+  OR octet_length(store_items.field_terms) <= 7)
+AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $4
+
+-- maintenance.words.list_wordless(table=store_items, scope=tenant, after=False)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND NOT (store_items.namespace >= '/~a'
+  AND store_items.namespace < '/~{')
+AND (store_items.search_text IS NULL
+  OR store_items.field_terms IS NULL
+  OR octet_length(store_items.field_terms) <= 7)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $2
+
+-- maintenance.words.read_entries()
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq <= $3::BIGINT
+ORDER BY deltas.seq
+
+-- maintenance.words.read_wordless_items()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.search_text, store_items.field_terms,
+  store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- search._vector_statements.count_vectors(below=False)
 SELECT count(*) AS count_1

@@ -1032,12 +1032,19 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
     AND "each".type = 'text'
-    AND "each".atom = ?))
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
 SELECT threads.thread_id
@@ -1059,13 +1066,20 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
     AND ("each".type = 'integer'
       OR "each".type = 'real')
-    AND "each".atom = ?))
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
 SELECT threads.thread_id
@@ -1085,11 +1099,18 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'true'))
+    AND "each".type = 'true')) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
 SELECT threads.thread_id
@@ -1109,11 +1130,18 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'false'))
+    AND "each".type = 'false')) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
 SELECT threads.thread_id
@@ -1133,11 +1161,18 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'null'))
+    AND "each".type = 'null')) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
 SELECT threads.thread_id
@@ -1159,13 +1194,29 @@ UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
-AND (EXISTS (
+AND CASE
+WHEN (CASE
+  WHEN (json_valid(threads.meta) = 0) THEN 0
+  WHEN (json_type(threads.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
     AND ("each".type = 'object'
       OR "each".type = 'array')
-    AND "each".value = json(?)))
+    AND "each".value = json(?))) THEN 1
+ELSE 0 END
+ELSE 0 END = 1
+
+-- checkpoints.listing.list_threads_without_metadata()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND CASE
+WHEN (json_valid(threads.meta) = 0) THEN 0
+WHEN (json_type(threads.meta) = 'object') THEN 1
+ELSE 0 END = 0
 
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -8438,6 +8489,203 @@ SELECT rowid, store_items.search_text, store_items.field_terms,
 FROM store_items
 WHERE (store_items.search_text IS NOT NULL
   OR store_items.field_terms IS NOT NULL)
+
+-- maintenance.words.count_wordless(table=deltas, scope=tenant)
+SELECT count(*) AS count_1
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = ?
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+
+-- maintenance.words.count_wordless(table=deltas, scope=thread)
+SELECT count(*) AS count_1
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+
+-- maintenance.words.count_wordless(table=store_items, scope=tenant)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = ?
+AND NOT (store_items.namespace >= '/~a'
+  AND store_items.namespace < '/~{')
+AND (store_items.search_text IS NULL
+  OR store_items.field_terms IS NULL
+  OR length(CAST(store_items.field_terms AS BLOB)) <= 7)
+
+-- maintenance.words.find_words(kind=logs, which=tenant)
+SELECT threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = ?
+AND deltas.search_text IS NOT NULL
+LIMIT ?
+OFFSET ?
+
+-- maintenance.words.find_words(kind=logs, which=namespace)
+SELECT threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND deltas.search_text IS NOT NULL
+LIMIT ?
+OFFSET ?
+
+-- maintenance.words.find_words(kind=items, which=tenant)
+SELECT store_items.namespace
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.search_text IS NOT NULL
+LIMIT ?
+OFFSET ?
+
+-- maintenance.words.find_words(kind=items, which=namespace)
+SELECT store_items.namespace
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items.search_text IS NOT NULL
+LIMIT ?
+OFFSET ?
+
+-- maintenance.words.give_delta_words()
+UPDATE deltas
+SET search_text=?
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
+AND deltas.search_text IS NULL
+AND deltas.codec = ?
+AND deltas.checksum = ?
+
+-- maintenance.words.give_item_words()
+UPDATE store_items
+SET search_text=?, field_terms=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+AND store_items.codec = ?
+AND store_items.checksum = ?
+
+-- maintenance.words.list_wordless(table=deltas, scope=tenant, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = ?
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+AND (deltas.log_id, deltas.seq) > (?, ?)
+ORDER BY deltas.log_id, deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.words.list_wordless(table=deltas, scope=tenant, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = ?
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+ORDER BY deltas.log_id, deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.words.list_wordless(table=deltas, scope=thread, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+AND (deltas.log_id, deltas.seq) > (?, ?)
+ORDER BY deltas.log_id, deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.words.list_wordless(table=deltas, scope=thread, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  length(deltas.payload) AS stored
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND deltas.search_text IS NULL
+AND (deltas.kind NOT IN ('write'))
+ORDER BY deltas.log_id, deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.words.list_wordless(table=store_items, scope=tenant, after=True)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = ?
+AND NOT (store_items.namespace >= '/~a'
+  AND store_items.namespace < '/~{')
+AND (store_items.search_text IS NULL
+  OR store_items.field_terms IS NULL
+  OR length(CAST(store_items.field_terms AS BLOB)) <= 7)
+AND (store_items.namespace, store_items."key") > (?, ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.words.list_wordless(table=store_items, scope=tenant, after=False)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = ?
+AND NOT (store_items.namespace >= '/~a'
+  AND store_items.namespace < '/~{')
+AND (store_items.search_text IS NULL
+  OR store_items.field_terms IS NULL
+  OR length(CAST(store_items.field_terms AS BLOB)) <= 7)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.words.read_entries()
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq >= ?
+AND deltas.seq <= ?
+ORDER BY deltas.seq
+
+-- maintenance.words.read_wordless_items()
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.search_text, store_items.field_terms,
+  store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
 
 -- search._vector_statements.count_vectors(below=False)
 SELECT count(*) AS count_1

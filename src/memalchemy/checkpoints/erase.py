@@ -15,7 +15,9 @@ from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
 from memalchemy.database.proven_jobs import Damage, each_proven
 from memalchemy.database.sqlite_shrink import erase_deleted_bytes
+from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
+from memalchemy.errors import Corrupt
 from memalchemy.events import Event
 from memalchemy.filters import Filter
 from memalchemy.keys import INTERNAL_RANGE, encode_namespace
@@ -73,7 +75,9 @@ async def erase(
     else:
         erased = 0
         why = "order" if metadata is None else "rows"
-        for found in await selected_threads(db, thread_id, metadata, connection):
+        if metadata is not None:
+            await _note_unreadable_metadata(db, connection, damage)
+        for found in await selected_threads(db, thread_id, metadata, connection, damage):
             with damage.noted():
                 erased += await db.run(
                     partial(erase_thread, d, db.tenant, found, why=why),
@@ -101,8 +105,12 @@ async def selected_threads(
     thread_id: str | None,
     metadata: Mapping[str, Any] | None,
     connection: HostConnection | None,
+    damage: Damage | None = None,
 ) -> list[str]:
-    """Return the thread, or those of which each of *metadata* is their own or a checkpoint's."""
+    """Return the thread, or those of which each of *metadata* is their own or a checkpoint's.
+
+    Threads whose ids cannot be read are noted as *damage*.
+    """
     if thread_id is not None:
         return [thread_id]
     d = db.dialect
@@ -110,11 +118,27 @@ async def selected_threads(
     for key, value in check_metadata(metadata).items():
         kind = kind_of(value)
         binds = d.statements.json_equals_binds(key, value, kind) | {"k_tenant": db.tenant}
-        rows = await run_query(
-            db, listing.list_threads_by_metadata(d, kind=kind), binds, connection
-        )
+        statement = listing.list_threads_by_metadata(d, kind=kind)
+        try:
+            rows: Sequence[Any] = await run_query(db, statement, binds, connection)
+        except UnreadableRows as error:
+            if damage is None or not error.damaged:
+                raise
+            damage.note_rows(error)
+            rows = [row for at, row in enumerate(error.rows) if at not in error.damaged]
         found.append({row.thread_id for row in rows})
     return sorted(set.intersection(*found))
+
+
+async def _note_unreadable_metadata(
+    db: Database, connection: HostConnection | None, damage: Damage
+) -> None:
+    """Note the threads whose metadata is no JSON object: nobody knows what they are about."""
+    statement, binds = listing.list_threads_without_metadata(db.dialect), {"k_tenant": db.tenant}
+    for row in await run_query(db, statement, binds, connection):
+        damage.errors.append(
+            Corrupt(f"thread {row.thread_id!r} in {row.namespace}: its metadata is no JSON object")
+        )
 
 
 async def _erase_items_with(
@@ -131,7 +155,7 @@ async def _erase_items_with(
         program = partial(erase_items, db.dialect, items)
         return await db.run(program, WRITE_ROWS, connection=connection, event=event)
 
-    while items := [item async for item in _items_with(db, metadata, connection)]:
+    while items := [item async for item in _items_with(db, metadata, connection, damage)]:
         gone = sum([done async for done in each_proven(items, erase, damage)])
         erased += gone
         if gone == len(items) or damage:
@@ -140,7 +164,10 @@ async def _erase_items_with(
 
 
 async def _items_with(
-    db: Database, metadata: Mapping[str, Any], connection: HostConnection | None
+    db: Database,
+    metadata: Mapping[str, Any],
+    connection: HostConnection | None,
+    damage: Damage | None = None,
 ) -> AsyncIterator[dict[str, Any]]:
     """Yield the binds of `erase_item` for the items that have *metadata*."""
     d, tenant, root = db.dialect, db.tenant, encode_namespace(())
@@ -153,7 +180,8 @@ async def _items_with(
     if narrowed:
         binds |= d.text.item_scope_binds(tenant, root, below=True, fields=fields)
     statement = partial(_list_items, d, narrowed)
-    async for rows in scan(db, statement, binds, ("namespace", "key"), connection):
+    pages = scan(db, statement, binds, ("namespace", "key"), connection, damage=damage)
+    async for rows in pages:
         for row in rows:
             if wanted.matches(None, row.meta):
                 key = {"k_tenant": tenant, "k_namespace": row.namespace, "k_key": row.key}

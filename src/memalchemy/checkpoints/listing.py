@@ -192,11 +192,25 @@ def list_threads_by_metadata(dialect: Dialect, kind: str) -> Executable:
         .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
         .where(_of_tenant(), _has_pair(dialect, kind))
     )
+    one, none = constant("1", Integer), constant("0", Integer)
+    # SQLite looks into what is JSON alone: of anything else it is an error.
+    is_object = dialect.statements.json_is_object(THREADS.c.meta) == one
+    equals = case((dialect.statements.json_equals(THREADS, kind), one), else_=none)
     own = select(THREADS.c.thread_id).where(
         THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type),
-        dialect.statements.json_equals(THREADS, kind),
+        case((is_object, equals), else_=none) == one,
     )
     return by_checkpoint.union(own)
+
+
+@statement()
+def list_threads_without_metadata(dialect: Dialect) -> Executable:
+    """Select the logs whose metadata is no JSON object: somebody has edited it."""
+    is_object = dialect.statements.json_is_object(THREADS.c.meta)
+    return select(THREADS.c.thread_id, THREADS.c.namespace).where(
+        THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type),
+        is_object == constant("0", Integer),
+    )
 
 
 @statement()

@@ -65,6 +65,7 @@ class RetentionRun:
         if not dry_run:
             self.db.check_writable()
         self.event: Event = event
+        self.damage: Damage = Damage()
         self.report_progress: ProgressCallback = progress or (lambda _: None)
         self.now: Progress = Progress(0, 0)
         if progress is not None:
@@ -74,7 +75,6 @@ class RetentionRun:
             )
             self.now = replace(self.now, total=int(rows[0][0]))
         busy: list[bulk_delete.RemovableLog] = []
-        self.damage: Damage = Damage()
         async for seen, found in self._pages():
             if dry_run:
                 self._report(removed=sum(one.going for one in found))
@@ -109,6 +109,7 @@ class RetentionRun:
             self.connection,
             size=bulk_delete.MAX_LOGS,
             event=self.event,
+            damage=self.damage,
         )
         async for rows in pages:
             counted: Sequence[Any] = rows

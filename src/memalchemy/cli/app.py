@@ -44,6 +44,7 @@ from memalchemy.cli.commands import (
     tenants,
     vacuum,
     verify,
+    words,
 )
 from memalchemy.cli.options import CommonOptions
 from memalchemy.cli.terminal import print_error
@@ -153,6 +154,7 @@ for _command in (
     verify.verify,
     keys.generate_key,
     keys.rotate_keys,
+    words.rebuild_words,
     sign.sign,
     anchor.anchor,
     serve.serve,

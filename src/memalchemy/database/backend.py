@@ -324,6 +324,15 @@ class Backend:
 
         await self.run_schema_job(look)
 
+    async def refuse_unusable(self) -> None:
+        """Look whether anything about the server keeps the tables from being used as they are.
+
+        Raises:
+            MemalchemyError: something does; the message names the cure.
+        """
+        refuse = self.dialect.maintenance.refuse_unusable
+        await self.run_schema_job(lambda c: refuse(c, self.schema))
+
     async def current(self) -> str | None:
         try:
             return await self.run_schema_job(lambda c: migrate.current(c, schema=self.schema))

@@ -327,11 +327,15 @@ class Database:
             SchemaOutdated: it is older; the message names the command.
             SchemaTooNew: it is newer and does not declare itself compatible with this release.
             SchemaIncomplete: it lacks a table.
-            CapabilityMissing: the server takes no writes, and this was not opened read-only.
+            CapabilityMissing: the server takes no writes, and this was not opened read-only; or the
+                type of its vectors is not in the search_path.
             WallIncomplete: it lacks the policy.
+            VersionTableLost: it has the tables, and not the one that names their revision.
+            ReplicationIncomplete: logical replication has not filled its tables.
         """
         await self._backend.check(tables=True)
         await self._backend.check_takes_writes()
+        await self._backend.refuse_unusable()
         (await self._backend.tenant_wall()).refuse_closed()
 
     async def tenant_wall(self) -> TenantWall:

@@ -86,7 +86,8 @@ def translator_for_host_code(translate: Translate, dialect: Dialect) -> Translat
     """
 
     def driver_errors_only(error: BaseException, *, connecting: bool = False) -> BaseException:
-        if isinstance(error, (SQLAlchemyError, *dialect.driver_errors)):
+        known = isinstance(error, (SQLAlchemyError, *dialect.driver_errors))
+        if known or dialect.classify(error)[0] is Failure.DATE_STYLE:
             return translate(error, connecting=connecting)
         return error
 
@@ -178,6 +179,12 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
                 f"{why}: it was turned on while the transaction ran, or the statement is not "
                 "memalchemy's. Try again; for your own SQL see the page on tenants.",
                 sqlstate=code,
+            )
+        if failure is Failure.DATE_STYLE:
+            return CapabilityMissing(
+                "psycopg reads times only in the DateStyle ISO, and this connection has another "
+                "one. Of an engine of yours: connect_args={'options': '-c DateStyle=ISO'}; or "
+                "ALTER ROLE … SET DateStyle = 'ISO'"
             )
         if failure is Failure.FULL:
             return StatementFailed(f"{display} has no room left{why}", sqlstate=code)

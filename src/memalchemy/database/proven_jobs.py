@@ -1,4 +1,4 @@
-"""Jobs that go on where a row is not what was signed: it is left, named, and told at the end.
+"""Jobs that go on where a row is damaged or not what was signed: it is left, and told at the end.
 
 What selects a row for removal is proven where its program runs, by `memalchemy.database.signing`,
 and nothing of that program is done if it is not. So a job that has many rows to remove does them
@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import contextmanager
 from typing import TypeVar
 
-from memalchemy.errors import Corrupt, KeyMissing
+from memalchemy.database.unreadable_rows import UnreadableRows
+from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, StatementFailed
 
 One = TypeVar("One")
 Result = TypeVar("Result")
@@ -20,11 +21,25 @@ NAMED = 5
 """The number of damaged rows that the error at the end names."""
 
 
+ERRORS = (Corrupt, KeyMissing, StatementFailed)
+
+
+def _is_damage(error: MemalchemyError) -> bool:
+    """Return whether *error* is about a row that a job leaves, and not about the database.
+
+    A row that somebody edited may break a rule of its table (SQLSTATE 23…): the database refuses to
+    write it then.
+    """
+    if isinstance(error, StatementFailed):
+        return (error.sqlstate or "").startswith(("23", "SQLITE_CONSTRAINT"))
+    return True
+
+
 class Damage:
     """The damaged rows that a job has met and left."""
 
     def __init__(self) -> None:
-        self.errors: list[Corrupt | KeyMissing] = []
+        self.errors: list[MemalchemyError] = []
 
     def __bool__(self) -> bool:
         return bool(self.errors)
@@ -34,22 +49,29 @@ class Damage:
         """Note damage instead of raising it."""
         try:
             yield
-        except (Corrupt, KeyMissing) as error:
+        except ERRORS as error:
+            if not _is_damage(error):
+                raise
             self.errors.append(error)
+
+    def note_rows(self, error: UnreadableRows) -> None:
+        """Note the rows that could not be read, each once."""
+        noted = {str(one) for one in self.errors}
+        self.errors += [Corrupt(what) for what in error.damaged.values() if what not in noted]
 
     def raise_if_any(self, done: str) -> None:
         """Raise what was noted, once the job has *done* the rest.
 
         Raises:
-            Corrupt: rows are not what was signed; they were left.
+            Corrupt: rows are damaged or not what was signed; they were left.
         """
         if not self.errors:
             return
         named = "\n".join(f"- {error}" for error in self.errors[:NAMED])
         more = f"\n- … and {len(self.errors) - NAMED:,} more" * (len(self.errors) > NAMED)
         raise Corrupt(
-            f"{len(self.errors):,} were left, because what they say cannot be proven; {done}. "
-            f"`memalchemy verify` lists what is damaged:\n{named}{more}"
+            f"{len(self.errors):,} were left, because what they say cannot be read or proven; "
+            f"{done}. `memalchemy verify` lists what is damaged:\n{named}{more}"
         ) from self.errors[0]
 
 
@@ -65,7 +87,9 @@ async def each_proven(
     try:
         yield await remove(found)
         return
-    except (Corrupt, KeyMissing) as error:
+    except ERRORS as error:
+        if not _is_damage(error):
+            raise
         if len(found) == 1:
             damage.errors.append(error)
             return

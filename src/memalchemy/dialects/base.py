@@ -85,6 +85,7 @@ class Failure(enum.Enum):
     TENANT_NOT_SET = "tenant not set"  # the tenants are walled, and the transaction names none
     IN_USE = "in use"  # another task is using the connection; the driver sent nothing
     FULL = "full"
+    DATE_STYLE = "date style"  # the driver cannot read times as the server writes them
     TEXT_INDEX = "text index"  # one is damaged, or set aside; the rows are not
     CORRUPT = "corrupt"
     OTHER = "other"
@@ -502,6 +503,13 @@ class Maintenance:
         """Wait until no other process migrates *schema*; held until the transaction ends."""
         raise NotImplementedError
 
+    def refuse_unusable(self, connection: Connection, schema: str | None) -> None:
+        """Look whether anything about the server keeps the tables from being used as they are.
+
+        Raises:
+            MemalchemyError: something does; the message names the cure.
+        """
+
     def schema_of_visible_table(self, connection: Connection, table: str) -> str | None:
         """Return the schema in which *table* is found by its name alone, if it is found."""
         return connection.dialect.default_schema_name
@@ -774,6 +782,9 @@ class Dialect:
         Memalchemy refuses writes itself before it sends them; the server is the second to refuse.
         """
         return options
+
+    def on_connect(self, connection: Any) -> None:
+        """Set what a new connection of an engine of memalchemy's own needs."""
 
     def in_transaction(self, raw: Any) -> bool:
         """Return whether a driver's connection is in a transaction, as the server last reported."""

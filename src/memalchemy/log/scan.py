@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Executable
 
 from memalchemy.database import READ, READ_REPLICA, Database, HostConnection
+from memalchemy.database.proven_jobs import Damage
 from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.events import Event
 from memalchemy.statements import Answer, program_of
@@ -88,6 +89,7 @@ async def scan(
     replica_ok: bool = False,
     identified_by: Sequence[str] = (),
     snapshots: bool = False,
+    damage: Damage | None = None,
 ) -> AsyncGenerator[Page]:
     """Yield the pages of a query, in its order. Each is read when it is asked for.
 
@@ -105,6 +107,7 @@ async def scan(
         snapshots: read each page in a snapshot, `Page.connection`, on which a reader can read more
             as of the same moment. It ends when the next page is asked for, so iterate within
             `contextlib.aclosing`.
+        damage: rows that cannot be read are noted there and left out: a job goes on without them.
     """
     values = {"p_limit": max(size, 1), **binds}
     after = False
@@ -112,19 +115,35 @@ async def scan(
         context: AbstractAsyncContextManager[Any]
         context = db.snapshot() if snapshots else nullcontext(connection)
         async with context as on:
-            rows = await run_query(
-                db, statement(after), values, on, event=event, replica_ok=replica_ok,
-                identified_by=identified_by,
-            )  # fmt: skip
-            if not rows:
+            listed: list[Any] = []
+            try:
+                rows = await run_query(
+                    db, statement(after), values, on, event=event, replica_ok=replica_ok,
+                    identified_by=identified_by,
+                )  # fmt: skip
+            except UnreadableRows as error:
+                if damage is None or not error.damaged:
+                    raise
+                damage.note_rows(error)
+                listed = error.rows
+                rows = Answer([row for at, row in enumerate(listed) if at not in error.damaged])
+            if not (rows or listed):
                 return
             page = Page(rows)
             page.damaged, page.connection = rows.damaged, on
-            yield page
-        if not page or (len(page) == len(rows) < values["p_limit"]):
+            if page:
+                yield page
+        if not listed and not page:
             return
-        last = page[-1]
-        values |= key(last) if callable(key) else {f"p_{n}": getattr(last, n) for n in key}
+        if len(page) == len(rows) and max(len(rows), len(listed)) < values["p_limit"]:
+            return
+        for last in [*listed[::-1], *page[-1:]] if len(page) == len(rows) else page[-1:]:
+            place = key(last) if callable(key) else {f"p_{n}": getattr(last, n) for n in key}
+            if None not in place.values():
+                break
+        else:
+            return  # nothing of a whole page says where the next one begins
+        values |= place
         after = True
 
 

@@ -56,11 +56,12 @@ from memalchemy.database.key_registry import (
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
-from memalchemy.keys import decode_namespace
+from memalchemy.keys import decode_namespace, is_internal
 from memalchemy.log.scan import batches, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.maintenance.local_items import is_not_local
+from memalchemy.maintenance.words import note_lost_words
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEM_KEY,
@@ -290,6 +291,8 @@ class KeyRotation:
         """The ids of the keys that each encrypted tenant had before this run."""
         self._registered: set[str] = set()
         """The tenants whose first key this run has registered."""
+        self._noted: set[tuple[str, str, str]] = set()
+        """The tenants, kinds and namespaces that this run has noted to lose words."""
         # Dictionaries, because these keep the order and have each row once.
         self._adopted: dict[PlainRow, None] = {}
         self._refused: dict[PlainRow, None] = {}
@@ -432,6 +435,7 @@ class KeyRotation:
                 size = sum(len(row.sealed.payload) for row in stored)
                 changes = await off_loop(size, partial(self._encrypt, table, stored))
                 await self._register({change.listed.tenant for change in changes})
+                await self._note_lost_words(table, changes)
                 written = await self._write(changes)
                 _add_names(
                     self._adopted,
@@ -519,6 +523,20 @@ class KeyRotation:
             return reseal_delta(d, words=words)
         fields = "dropped" if listed.has_fields and drops_fields else "kept"
         return reseal_item(d, words=words, fields=fields)
+
+    async def _note_lost_words(self, table: str, changes: Sequence[Change]) -> None:
+        """Note the namespaces whose words these changes remove, for `rebuild_words`."""
+        if not self._drop_words or self.db.keyring.is_readable("text"):
+            return
+        kind: Literal["logs", "items"] = "logs" if table == "deltas" else "items"
+        lost: dict[str, set[tuple[Literal["logs", "items"], str]]] = {}
+        for row in (change.listed for change in changes):
+            if row.has_words and row.namespace is not None and not is_internal(row.namespace):
+                lost.setdefault(row.tenant, set()).add((kind, row.namespace))
+        for tenant, names in lost.items():
+            new = {name for name in names if (tenant, *name) not in self._noted}
+            await note_lost_words(self.db.for_tenant(tenant), new)
+            self._noted.update((tenant, *name) for name in new)
 
     async def _write(self, changes: Sequence[Change]) -> Sequence[Change]:
         """Write rows anew in one transaction, those that are still what was read.

@@ -20,7 +20,13 @@ from memalchemy import _fork_safe_locks
 from memalchemy._version import __version__
 from memalchemy.column_types import Json
 from memalchemy.dialects import DIALECTS, VERSION_TABLE, Dialect, Maintenance, dialect_of
-from memalchemy.errors import MemalchemyError, SchemaIncomplete, SchemaOutdated, SchemaTooNew
+from memalchemy.errors import (
+    MemalchemyError,
+    SchemaIncomplete,
+    SchemaOutdated,
+    SchemaTooNew,
+    VersionTableLost,
+)
 from memalchemy.events import statements_are_observed
 from memalchemy.schema import Base
 
@@ -123,6 +129,8 @@ def check(
         SchemaIncomplete: a table is missing.
     """
     found = current(connection, schema=schema)
+    if found is None:
+        _refuse_lost_version(connection, schema)
     _check_version(connection, found, schema, read_only)
     if tables:
         there = connection.dialect.has_table
@@ -149,6 +157,18 @@ def _check_version(
     needs = _oldest_release(connection, schema)
     if needs is None or release_number(needs) > release_number(__version__):
         raise SchemaTooNew(found, needs, __version__)
+
+
+def _refuse_lost_version(connection: Connection, schema: str | None) -> None:
+    """Raise `VersionTableLost` if there is no revision, and all tables are memalchemy's."""
+    inspector = sa.inspect(connection)
+    if not {*TABLES} <= {*inspector.get_table_names(schema)}:
+        return
+    for table in Base.metadata.sorted_tables:
+        there = {str(column["name"]) for column in inspector.get_columns(table.name, schema)}
+        if not {column.name for column in table.columns} <= there:
+            return
+    raise VersionTableLost(head(), schema, VERSION_TABLE)
 
 
 def _has_langgraph(connection: Connection, schema: str | None) -> bool:
@@ -182,6 +202,8 @@ def upgrade(
         return []
     if found is None and revision == "head" and _make_sqlite_file(connection, dialect):
         return list(revisions())
+    if found is None:
+        _refuse_lost_version(connection, schema)
     native = prepare(connection, schema, dialect)
     ran = _run(
         connection,

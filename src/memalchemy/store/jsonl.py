@@ -10,8 +10,9 @@ import json
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +27,7 @@ from memalchemy.database import OFF_LOOP_BYTES, READ, WRITE, Database, off_loop
 from memalchemy.errors import Conflict, NotSerialisable, TooLarge
 from memalchemy.events import operation
 from memalchemy.keys import check_name, encode_namespace
+from memalchemy.metadata import check_metadata
 from memalchemy.search.scope import Place, key_lists
 from memalchemy.search.signed_hits import check_vectors
 from memalchemy.search.vectors import check_vector, vectors_of_items
@@ -222,31 +224,60 @@ def _read_line(text: bytes, now: datetime) -> tuple[StoreItem, list[VectorRow]]:
         if name not in record:
             raise ValueError(f"has no {name!r}")
     namespace = record["namespace"]
-    if not isinstance(namespace, list):
+    if not isinstance(namespace, list) or not all(isinstance(part, str) for part in namespace):
         raise ValueError("has a namespace that is not a list of texts")
-    encode_namespace(namespace)
-    item = StoreItem(
-        tuple(namespace),
-        check_name(record["key"], "key"),
-        from_jsonable(record["value"]),
-        {} if (metadata := record.get("metadata")) is None else metadata,
-        now,
-        now,
-        expires_at=_parse_time(record.get("expires_at")),
-    )
-    return item, list(_vectors(record.get("vectors")))
+    if not isinstance(record["key"], str):
+        raise ValueError("has a key that is not a text")
+    with _errors_of("namespace"):
+        encode_namespace(namespace)
+    with _errors_of("key"):
+        key = check_name(record["key"], "it")
+    with _errors_of("value"):
+        value = from_jsonable(record["value"])
+    with _errors_of("metadata"):
+        metadata = check_metadata(record.get("metadata"))
+    expires_at = _parse_time(record.get("expires_at"), now)
+    item = StoreItem(tuple(namespace), key, value, metadata, now, now, expires_at=expires_at)
+    with _errors_of("vectors"):
+        return item, list(_vectors(record.get("vectors")))
 
 
-def _parse_time(text: Any) -> datetime | None:
+@contextmanager
+def _errors_of(field: str) -> Iterator[None]:
+    """Name the field of a line in an error about what the field holds."""
+    try:
+        yield
+    except (NotSerialisable, TooLarge, TypeError, ValueError) as error:
+        text = str(error)
+        if text.startswith("has "):  # a sentence about the line
+            raise
+        raise ValueError(f"has {field!r} that cannot be stored: {text}") from error
+
+
+LONGEST = timedelta(days=365_000)
+"""The longest lifetime of an item."""
+
+
+def _parse_time(text: Any, now: datetime) -> datetime | None:
     if text is None:
         return None
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
-        raise ValueError("has an 'expires_at' that is not a time in ISO 8601") from None
+        raise ValueError(
+            "has an 'expires_at' that is not a time in ISO 8601 of the years 1 to 9999"
+        ) from None
     if moment.tzinfo is None:
         raise ValueError("has an 'expires_at' without an offset from UTC")
-    return check_time(moment, "'expires_at'").astimezone(UTC)
+    try:
+        moment = check_time(moment, "it").astimezone(UTC)
+    except ValueError:
+        raise ValueError(
+            "has an 'expires_at' that is not between the years 1 and 9999 in UTC"
+        ) from None
+    if moment - now >= LONGEST:
+        raise ValueError("has an 'expires_at' that is over a thousand years ahead")
+    return moment
 
 
 def _vectors(given: Any) -> Iterator[VectorRow]:
@@ -258,6 +289,8 @@ def _vectors(given: Any) -> Iterator[VectorRow]:
     for one in given:
         if not isinstance(one, dict) or one.keys() != {"field", "model", "part", "vector"}:
             raise ValueError("has a vector that is not {field, model, part, vector}")
+        if not isinstance(one["vector"], list):
+            raise ValueError("has a vector that is not a list of numbers")
         part = one["part"]
         if type(part) is not int or not 0 <= part < 2**31:
             raise ValueError("has a vector whose part is not a number from 0 on")

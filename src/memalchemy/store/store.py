@@ -885,7 +885,8 @@ class Store:
         for itself, such as old answers of the HTTP server, are among them.
 
         Raises:
-            Corrupt: some items are not what was signed. They were left, the others were deleted.
+            Corrupt: some items are damaged or not what was signed. They were left, the others were
+                deleted.
         """
         values = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC), "p_limit": MAX_LISTED}
         d = self.db.dialect
@@ -910,6 +911,7 @@ class Store:
                 connection,
                 size=MAX_LISTED,
                 event=event,
+                damage=damage,
             )
             async for page in pages:
                 keys = [(row.namespace, row.key) for row in page]

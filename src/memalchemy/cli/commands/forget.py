@@ -80,7 +80,9 @@ async def forget(
             erase = partial(_forget_namespace, db, parts, threads)
             target = f"the namespace {format_namespace(parts)} {of_tenant}, and all below it"
         elif tenant is not None:
-            erase = partial(Checkpointer(db.for_tenant(tenant)).forget, tenant=tenant)
+            with usage_errors():
+                of_that = Checkpointer(db.for_tenant(tenant))
+            erase = partial(of_that.forget, tenant=tenant)
             target = f"tenant {tenant!r}, in all its threads"
         elif thread is not None:
             erase = partial(Checkpointer(db).forget, thread_id=thread)

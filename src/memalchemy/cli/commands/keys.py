@@ -45,7 +45,9 @@ async def generate_key(ctx: Context) -> None:
 
 
 @command(
-    "rotate-keys", example="memalchemy --db sqlite:///agent.db --keys-file keys.txt rotate-keys"
+    "rotate-keys",
+    example="memalchemy --db sqlite:///agent.db --keys-file keys.txt --readable text,fields "
+    "rotate-keys",
 )
 async def rotate_keys(
     ctx: Context,

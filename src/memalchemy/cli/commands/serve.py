@@ -65,6 +65,19 @@ async def serve(
     max_requests: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests of a tenant at the same time.")
     ] = 100,
+    max_running: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Requests that are worked on at the same time.")
+    ] = 32,
+    max_tenant_running: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Those of a tenant; more wait for their turn.")
+    ] = 16,
+    max_heavy: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Searches at the same time, and large bodies."),
+    ] = 4,
+    max_tenant_heavy: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Those of a tenant, of either kind.")
+    ] = 2,
     max_unknown_tokens: Annotated[
         int, typer.Option(min=1, metavar="N", help="Unknown tokens of an address in a minute.")
     ] = 20,
@@ -126,6 +139,10 @@ async def serve(
         results=max_results,
         answer_bytes=max_answer,
         tenant_requests=max_requests,
+        running=max_running,
+        tenant_running=max_tenant_running,
+        heavy=max_heavy,
+        tenant_heavy=max_tenant_heavy,
         pending_bytes=max_pending,
         unknown_tokens=max_unknown_tokens,
     )

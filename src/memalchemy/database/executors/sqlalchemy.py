@@ -17,7 +17,7 @@ from contextlib import (
 from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import QueuePool, StaticPool
 from sqlalchemy.util import greenlet_spawn
@@ -312,6 +312,7 @@ def _new_engine(
         if target.url.drivername == "postgresql+asyncpg":
             options = _connecting_detached(options)
         engine = create_async_engine(target.url, **options)
+        event.listen(engine.sync_engine, "connect", lambda raw, _: dialect.on_connect(raw))
     guard(engine.sync_engine, dialect)
     return LoopEngine(
         engine,

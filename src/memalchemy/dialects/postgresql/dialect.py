@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
+from functools import partial
 from typing import Any, ClassVar
 
 from sqlalchemy import Connection
@@ -52,6 +53,27 @@ _DISTRIBUTED_SINCE = (
     "`memalchemy check` says whether all of them are distributed."
 )
 
+_NEEDED = {"DateStyle": "ISO", "client_encoding": "UTF8", "standard_conforming_strings": "on"}
+"""Settings without which drivers do not read or write what is stored.
+
+A role or a database may have others. psycopg reads times in ISO's style alone.
+"""
+
+
+def _is_set(reported: Callable[[str], str | None], name: str, value: str) -> bool:
+    """Return whether the server has reported a setting to be *value*, or has not reported it."""
+    try:
+        found = reported(name)
+    except AttributeError:  # asyncpg, of a setting that it was not told
+        return True
+    return found is None or found.startswith(value)
+
+
+_HIDDEN_TYPE = (
+    "A type is not found: pgvector's may be in a schema that is not in the search_path. "
+    "`memalchemy check` says so, and what to do."
+)
+
 
 class PostgreSQL(Dialect):
     """PostgreSQL through asyncpg or psycopg."""
@@ -67,6 +89,7 @@ class PostgreSQL(Dialect):
         # server's connection, or that another client's has.
         **dict.fromkeys(("08P01", "26000", "42P05"), _NAME_PGBOUNCER),
         **dict.fromkeys(("0A000", "42P18"), _DISTRIBUTED_SINCE),
+        "42704": _HIDDEN_TYPE,
     }
 
     column_types: ColumnTypes = PostgreSQLColumnTypes()
@@ -136,6 +159,21 @@ class PostgreSQL(Dialect):
             given = connect_args.get("options", "")
             connect_args["options"] = f"{given} -c {_READ_ONLY}=on".strip()
         return options | {"connect_args": connect_args}
+
+    def on_connect(self, connection: Any) -> None:
+        raw = connection.driver_connection
+        if hasattr(raw, "is_in_transaction"):  # asyncpg
+            reported = partial(getattr, raw.get_settings())
+        else:
+            reported = raw.info.parameter_status
+        changes = [f"SET {name} = {value}" for name, value in _NEEDED.items()]
+        if all(_is_set(reported, name, value) for name, value in _NEEDED.items()):
+            return
+        cursor = connection.cursor()
+        for change in changes:
+            cursor.execute(change)
+        cursor.close()
+        connection.commit()
 
     def in_transaction(self, raw: Any) -> bool:
         if hasattr(raw, "is_in_transaction"):  # asyncpg

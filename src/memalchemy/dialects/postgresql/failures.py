@@ -49,6 +49,8 @@ def classify(error: BaseException) -> tuple[Failure, str | None]:
     if isinstance(cause, (OSError, asyncio.TimeoutError)):
         return Failure.UNREACHABLE, None
     kinds = {cls.__name__ for cls in type(cause).__mro__}
+    if isinstance(cause, NotImplementedError) and "DateStyle" in str(cause):
+        return Failure.DATE_STYLE, None  # psycopg, which reads ISO's alone
     if "InterfaceError" in kinds and "another operation is in progress" in str(cause):
         return Failure.IN_USE, None  # asyncpg's own text: it has no code for it
     if "DataError" in kinds and str(cause).startswith("timestamp too"):

@@ -14,6 +14,15 @@ from sqlalchemy.ext.compiler import compiles
 from memalchemy.dialects.base import Maintenance, quoted
 from memalchemy.dialects.postgresql import cluster
 from memalchemy.dialects.postgresql.catalog import on_our_tables
+from memalchemy.dialects.postgresql.vectors import refuse_hidden_vectors
+from memalchemy.errors import ReplicationIncomplete
+
+_NOT_FILLED = """SELECT c.relname AS name FROM pg_subscription_rel s
+JOIN pg_class c ON c.oid = s.srrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE s.srsubstate NOT IN ('r', 's') AND n.nspname = coalesce(:schema, current_schema())
+AND c.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings',
+'memalchemy_version') ORDER BY 1"""
+"""Tables that a subscription has begun to copy, or is to."""
 
 
 class PostgreSQLMaintenance(Maintenance):
@@ -22,6 +31,13 @@ class PostgreSQLMaintenance(Maintenance):
     server_version: ClassVar[str] = "SHOW server_version"
     takes_writes: ClassVar[str | None] = "current_setting('transaction_read_only') = 'off'"
     byte_literal: ClassVar[str] = "'\\x2d'"
+
+    def refuse_unusable(self, connection: Connection, schema: str | None) -> None:
+        refuse_hidden_vectors(connection, schema)
+        places = {"schema": schema}
+        waiting = [str(row.name) for row in connection.execute(text(_NOT_FILLED), places)]
+        if waiting:
+            raise ReplicationIncomplete(waiting, schema)
 
     def lock_migrations(self, connection: Connection, schema: str | None) -> None:
         # Held by the transaction and not by the session, so that it holds behind PgBouncer, too.

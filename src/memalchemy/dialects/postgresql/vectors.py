@@ -33,6 +33,7 @@ from memalchemy.dialects.postgresql.catalog import on_our_tables
 from memalchemy.dialects.postgresql.column_types import pgvector
 from memalchemy.dialects.postgresql.failures import classify
 from memalchemy.dialects.postgresql.statements import computed_once
+from memalchemy.errors import CapabilityMissing
 from memalchemy.schema import Base
 
 _DISTANCES = {"cosine": "cosine_distance", "dot": "max_inner_product", "l2": "l2_distance"}
@@ -51,6 +52,36 @@ _SETTINGS = {
 }
 
 
+_EXTENSION_SCHEMA = """SELECT quote_ident(n.nspname) FROM pg_extension e
+JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"""
+_TYPE = "SELECT to_regtype('vector')::text"
+_HIDDEN = """SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_type t ON t.oid = a.atttypid
+WHERE n.nspname = coalesce(:schema, current_schema()) AND c.relname = 'embeddings'
+AND a.attname = 'vector' AND t.typname = 'vector' AND to_regtype('vector') IS NULL"""
+
+
+def hidden_vectors(connection: Connection) -> CapabilityMissing:
+    """Return the error of a connection that does not find the type of pgvector."""
+    place = connection.scalar(text(_EXTENSION_SCHEMA))
+    path, database = connection.execute(
+        text("SELECT current_setting('search_path'), quote_ident(current_database())")
+    ).one()
+    return CapabilityMissing(
+        f"pgvector is installed in the schema {place}, which is not in the search_path of this "
+        f"connection ({path}), so its type is not found. Run: ALTER DATABASE {database} SET "
+        f"search_path = {path}, {place} (or ALTER ROLE … SET), and connect anew. pg_dump without "
+        "--create leaves such a setting out",
+        capability="semantic_search",
+    )
+
+
+def refuse_hidden_vectors(connection: Connection, schema: str | None) -> None:
+    """Raise `CapabilityMissing` if the vectors have pgvector's type, and it is not found."""
+    if connection.scalar(text(_HIDDEN), {"schema": schema}) is not None:
+        raise hidden_vectors(connection)
+
+
 class PostgreSQLVectors(Vectors):
     """pgvector's column, distances and HNSW indexes, or bytes without it."""
 
@@ -58,8 +89,9 @@ class PostgreSQLVectors(Vectors):
     may_be_bytes: ClassVar[bool] = True
 
     def ensure_type(self, connection: Connection) -> bool:
-        installed = text("SELECT 1 FROM pg_extension WHERE extname = 'vector'")
-        if connection.scalar(installed):
+        if connection.scalar(text(_EXTENSION_SCHEMA)) is not None:
+            if connection.scalar(text(_TYPE)) is None:
+                raise hidden_vectors(connection)
             return True
         available = text("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
         if not connection.scalar(available):

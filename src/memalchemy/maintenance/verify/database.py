@@ -49,6 +49,7 @@ from memalchemy.maintenance.verify.log_signatures import LogSignatureCheck
 from memalchemy.maintenance.verify.logs import LogCheck
 from memalchemy.maintenance.verify.report import Report, ReportBuilder, counted, remedy_of
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
+from memalchemy.maintenance.verify.words import count_lacking_words
 from memalchemy.statements import after_key, statement
 
 LOG_ORDER = ("thread_id", "namespace", "log_id")
@@ -168,6 +169,8 @@ class DatabaseCheck:
             await self._hold_to_anchor(self._anchor, tenants)
         if self._whole:
             await self._check_references(tenants)
+        if self._sample is None:
+            await self._check_words(tenants)
         await self.text_indexes.check_indexes(whole=self._whole)
         repaired = await self.text_indexes.repair(whole=self._whole) if repair else ()
         await self.text_indexes.add_findings(self.report)
@@ -263,6 +266,15 @@ class DatabaseCheck:
             if tenant in without_key and (of_logs or of_store):
                 yield passed if of_logs else passed_items
             passed, passed_items = passed + of_logs, passed_items + of_store
+
+    async def _check_words(self, tenants: Sequence[str]) -> None:
+        """Count the rows that lack words or field terms, of which searches find nothing."""
+        for tenant in tenants:
+            try:
+                db = self.db.for_tenant(tenant)
+                await count_lacking_words(db, self._thread_id, self.report)
+            except Corrupt as error:
+                self.report.add("unreadable", f"the words of tenant {tenant!r}: {error}")
 
     # --- Logs --------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ CODES = {
     "rests-on": "a checkpoint is incomplete: the one that it rests on is gone",
     "cycle": "the parents of a checkpoint lead back to it",
     "words": "the words by which an item is found are not those of its value and metadata",
+    "lost-words": "rows have texts or fields, and no words by which searches and filters find them",
     "version": "an item is at a version that it cannot have",
     "vector": "a vector cannot be searched as it is",
     "counter": "a cache of vectors would not notice changes of them",

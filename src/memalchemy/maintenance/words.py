@@ -1,0 +1,701 @@
+"""Rebuild lost words: the search text of rows, and the field terms of items, from their payloads.
+
+A database that may not hold words readable has none: a rotation that was told to has removed them,
+or rows were written while they were not allowed. Once they are allowed again, they are made of the
+payloads, as a save makes them.
+
+Whether a row without words should have some is a setting of the class that wrote it,
+``index_text``, which the database does not know. A rotation that removes words notes the namespaces
+from which it removed some. Words of other namespaces are rebuilt only where the caller names them:
+what was kept out of the readable words on purpose stays out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from itertools import groupby
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Integer,
+    and_,
+    bindparam,
+    func,
+    literal_column,
+    not_,
+    or_,
+    select,
+    update,
+)
+
+from memalchemy._cache import BoundedCache
+from memalchemy.checkpoints.load import load_chain
+from memalchemy.checkpoints.rewrite import list_in_order
+from memalchemy.checkpoints.skip_deltas import rebuild_checkpoint
+from memalchemy.codec.deltas import Comparison
+from memalchemy.codec.field_terms import OTHERS, field_terms
+from memalchemy.codec.payloads import decode_payload
+from memalchemy.codec.places import item_place, row_place
+from memalchemy.codec.search_text import added_texts, item_search_text, search_text
+from memalchemy.codec.values import TAGGED, Parts, decode_state, state_size
+from memalchemy.contracts import Progress
+from memalchemy.database import READ, WRITE_ROWS, Database, off_loop
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Conflict, Corrupt, KeyMissing, NotEncrypted
+from memalchemy.events import operation
+from memalchemy.keys import (
+    INTERNAL_RANGE,
+    InternalNamespace,
+    check_namespace,
+    check_thread_id,
+    encode_namespace,
+)
+from memalchemy.log import Log
+from memalchemy.log.scan import batches, run_query, scan
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    THREADS,
+    column_binds,
+    constants,
+    of_log,
+    same_log,
+)
+from memalchemy.maintenance.stored_tenants import list_tenants
+from memalchemy.search.scope import ITEMS, is_listed, key_lists, of_item
+from memalchemy.statements import Program, after_key, column_bind, statement
+from memalchemy.store import Store
+
+LOST = InternalNamespace(("words",))
+"""Namespace of the notes about namespaces whose words a rotation has removed."""
+
+PAGE = 500
+"""The number of rows that are listed together."""
+
+BATCH_ROWS = 100
+"""The number of rows whose words are written together, in one transaction."""
+
+PARENTS_BYTES = 32 * 1024 * 1024
+"""The bytes of states that are kept because the next ones grew out of them."""
+
+NAMED = 1000
+"""The number of namespaces that a report names."""
+
+EVER = datetime.fromtimestamp(0, UTC)
+"""As of this time nothing has expired: rows wait for a sweep, and are read as all others."""
+
+Kind = Literal["logs", "items"]
+
+_KINDS = ("states", "entries", "items")
+
+
+@dataclass(frozen=True, slots=True)
+class WordlessNamespace:
+    """A namespace with rows that have texts and no words.
+
+    Attributes:
+        namespace: as it is stored: ``/`` is the default one, ``/a/b/`` is ``("a", "b")``.
+        kind: ``logs`` (of checkpoints and entries) or ``items`` (of a store).
+        rows: the number of such rows.
+    """
+
+    tenant: str
+    kind: Kind
+    namespace: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class WordsReport:
+    """The result of `rebuild_words`; of a dry run what would be done.
+
+    Attributes:
+        states: the checkpoints that have words again.
+        entries: the entries that have words again.
+        items: the items that have words or field terms again.
+        left: rows that were not rebuilt: they cannot be read, or others changed them meanwhile.
+        unnamed: namespaces that were left as they are, because nobody said that they should have
+            words, the first `NAMED`.
+    """
+
+    states: int = 0
+    entries: int = 0
+    items: int = 0
+    left: int = 0
+    unnamed: tuple[WordlessNamespace, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def rebuilt(self) -> int:
+        """The number of rows that have words again."""
+        return self.states + self.entries + self.items
+
+
+async def rebuild_words(
+    db: Database,
+    *,
+    namespaces: Iterable[Sequence[str]] = (),
+    all_namespaces: bool = False,
+    thread_id: str | None = None,
+    index_text: bool | Iterable[str] = True,
+    indexed_fields: Iterable[str] = (),
+    all_tenants: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[Progress], object] | None = None,
+) -> WordsReport:
+    """Rebuild the words and field terms that rows of *db* lack, from their payloads.
+
+    Rows that have words are left alone. Field terms are rebuilt in all namespaces. Words are
+    rebuilt where `rotate_keys` has removed some, and in *namespaces*. Others may read and write
+    meanwhile: a row is written only if it is still what was read. Each batch is one transaction;
+    killed at any time, the run goes on when it is run again. Versions and times stay as they are.
+
+    Args:
+        namespaces: also rebuild the words of logs and items in these namespaces and below them.
+        all_namespaces: in all namespaces, also where ``index_text=False`` keeps texts out of the
+            words. In an encrypted database that makes them readable.
+        thread_id: only the logs of this thread, and no items.
+        index_text: the keys of states that have words, as `Checkpointer` takes it.
+        indexed_fields: JSON pointers of the only fields that have field terms; none: all have.
+        all_tenants: every tenant's, not only that of *db*.
+        dry_run: change nothing; say what lacks words.
+        progress: called with rows done, and in all, as they were at the start.
+
+    Raises:
+        Conflict: *db* may hold neither words nor fields readable. Nothing was changed.
+        ValueError: *thread_id* does not go with *all_tenants*.
+        CapabilityMissing: *all_tenants*, and row-level security shows the role one of them.
+        ReadOnly: *db* was opened read-only, and this is no *dry_run*.
+    """
+    if thread_id is not None:
+        check_thread_id(thread_id)
+        if all_tenants:
+            raise ValueError("thread_id is of one tenant; it does not go with all_tenants")
+    wanted = tuple(encode_namespace(check_namespace(tuple(one))) for one in namespaces)
+    keyring = db.keyring
+    if not (keyring.is_readable("text") or keyring.is_readable("fields")):
+        raise Conflict(
+            "this database may hold no readable words or fields, so none were rebuilt. Open it "
+            'with readable=("text", "fields") (on the command line --readable text,fields) if it '
+            "may."
+        )
+    if not dry_run:
+        db.check_writable()
+    databases = [db]
+    if all_tenants:
+        await db.check_sees_all_tenants("rebuilding the words of all tenants")
+        databases = [db.for_tenant(tenant) for tenant in await list_tenants(db)]
+    started = time.perf_counter()
+    run = WordRebuild(
+        "all" if all_namespaces else wanted,
+        thread_id,
+        index_text if isinstance(index_text, bool) else frozenset(index_text),
+        frozenset(indexed_fields),
+        dry_run=dry_run,
+        progress=progress,
+    )
+    with operation("words", tenant=None if all_tenants else db.tenant, thread_id=thread_id):
+        await run.run(databases)
+    return run.report(time.perf_counter() - started)
+
+
+async def has_words(db: Database, kind: Kind, namespace: str | None = None) -> bool:
+    """Return whether a log or an item of the tenant, or of a namespace of it, has words."""
+    which = "tenant" if namespace is None else "namespace"
+    binds = {"k_tenant": db.tenant, "k_namespace": namespace, "p_limit": 1}
+    return bool(await run_query(db, find_words(db.dialect, kind=kind, which=which), binds))
+
+
+async def note_lost_words(db: Database, lost: Collection[tuple[Kind, str]]) -> None:
+    """Note that words were removed from logs, or items, in namespaces as they are stored."""
+    notes = [(LOST, _note_key(*one), list(one)) for one in sorted(lost)]
+    if notes:
+        await Store(db, index_text=False).put_batch(notes)
+
+
+def _note_key(kind: Kind, namespace: str) -> str:
+    # A namespace can be longer than a key.
+    return sha256(f"{kind} {namespace}".encode()).hexdigest()
+
+
+async def read_lost_words(db: Database) -> set[tuple[Kind, str]]:
+    """Return the namespaces of the tenant from which a rotation has removed words."""
+    return {
+        (item.value[0], item.value[1])
+        async for item in Store(db).iter_items(LOST)
+        if isinstance(item.value, list)
+    }
+
+
+class Change(NamedTuple):
+    """Words of a row that are to be written."""
+
+    kind: Literal["states", "entries", "items"]
+    statement: Executable
+    binds: dict[str, Any]
+
+
+@dataclass(slots=True)
+class WordRebuild:
+    """One run over the tenants of a database."""
+
+    _namespaces: tuple[str, ...] | Literal["all"]
+    _thread_id: str | None
+    _index_text: bool | frozenset[str]
+    _indexed_fields: frozenset[str]
+    dry_run: bool
+    progress: Callable[[Progress], object] | None = None
+    rebuilt: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
+    left: int = 0
+    lost_words: int = 0
+    """The rows that lack words."""
+    _unnamed: dict[tuple[str, Kind, str], int] = field(default_factory=dict)
+    lost_terms: int = 0
+    """The items that lack field terms."""
+    counts_unnamed: bool = True
+    """Look, too, what the rows of namespaces lack that nobody has named."""
+    _done: int = 0
+    _total: int = 0
+    _lost: set[tuple[Kind, str]] = field(default_factory=set)
+    """What `read_lost_words` returns for the current tenant."""
+
+    @classmethod
+    def survey(cls, thread_id: str | None, *, counts_unnamed: bool) -> WordRebuild:
+        """Return a run that changes nothing, with the settings that classes have by default."""
+        return cls((), thread_id, True, frozenset(), dry_run=True, counts_unnamed=counts_unnamed)
+
+    async def run(self, databases: Sequence[Database]) -> None:
+        """Rebuild what rows lack, tenant by tenant."""
+        for db in databases:
+            self._total += await self._count(db)
+        self._tell(0)
+        for db in databases:
+            self._lost = await read_lost_words(db)
+            left = self.left
+            if db.keyring.is_readable("text"):
+                await self._rebuild_logs(db)
+            if self._thread_id is None:
+                await self._rebuild_items(db)
+                if not self.dry_run and self.left == left and db.keyring.is_readable("text"):
+                    await _forget_notes(db, self._lost)
+        self._tell(self._total)
+
+    @property
+    def unnamed_namespaces(self) -> list[WordlessNamespace]:
+        """The namespaces with rows that lack words, and that nobody has named."""
+        return [WordlessNamespace(*one, rows) for one, rows in self._unnamed.items()]
+
+    def report(self, seconds: float) -> WordsReport:
+        """Return what was done."""
+        return WordsReport(
+            **self.rebuilt,
+            left=self.left,
+            unnamed=tuple(self.unnamed_namespaces[:NAMED]),
+            seconds=round(seconds, 3),
+        )
+
+    def _tell(self, more: int) -> None:
+        self._done = min(self._done + more, self._total)
+        if self.progress is not None:
+            self.progress(Progress(self._done, self._total))
+
+    def _asks_for_words(self, kind: Kind, namespace: str) -> bool:
+        if (kind, namespace) in self._lost or self._namespaces == "all":
+            return True
+        return namespace.startswith(tuple(self._namespaces))
+
+    async def _count(self, db: Database) -> int:
+        scope = "tenant" if self._thread_id is None else "thread"
+        tables = TABLES if self._thread_id is None else TABLES[:1]
+        number = 0
+        for table in tables:
+            statement = count_wordless(db.dialect, table=table, scope=scope)
+            number += (await run_query(db, statement, self._binds(db)))[0][0]
+        return number
+
+    def _binds(self, db: Database) -> dict[str, Any]:
+        binds = {"k_tenant": db.tenant}
+        return binds if self._thread_id is None else binds | {"k_thread_id": self._thread_id}
+
+    async def _list(self, db: Database, table: str) -> AsyncGenerator[Sequence[Any]]:
+        scope = "tenant" if self._thread_id is None else "thread"
+        key = ("log_id", "seq") if table == "deltas" else ("namespace", "key")
+        pages = scan(
+            db,
+            lambda after: list_wordless(db.dialect, table=table, scope=scope, after=after),
+            self._binds(db),
+            key,
+            size=PAGE,
+        )
+        async for page in pages:
+            yield page
+
+    async def _write(self, db: Database, changes: Sequence[Change], examined: int) -> None:
+        """Write words in one transaction, of the rows that are still what was read."""
+
+        def program() -> Program[dict[str, int]]:
+            touched = dict.fromkeys(_KINDS, 0)
+            for change in changes:
+                touched[change.kind] += (yield change.statement, change.binds).touched
+            return touched
+
+        if self.dry_run:
+            for change in changes:
+                self.rebuilt[change.kind] += 1
+        elif changes:
+            try:
+                touched = await db.run(program, WRITE_ROWS)
+            except (Corrupt, KeyMissing):
+                # A row that its signature does not prove is not signed anew.
+                if len(changes) > 1:
+                    for change in changes:
+                        await self._write(db, [change], 0)
+                else:
+                    self.left += 1
+            else:
+                for kind, number in touched.items():
+                    self.rebuilt[kind] += number
+                self.left += len(changes) - sum(touched.values())
+        self._tell(examined)
+
+    # --- Logs ------------------------------------------------------------------------------------
+
+    async def _rebuild_logs(self, db: Database) -> None:
+        """Rebuild the words of states and entries, log by log."""
+        log: Log | None = None
+        states = _States(db, Log(db.tenant, "", "/"), self._index_text)
+        async for page in self._list(db, "deltas"):
+            for batch in batches(page, lambda row: row.stored, most_rows=BATCH_ROWS):
+                changes: list[Change] = []
+                for names, rows in groupby(batch, lambda row: (row.thread_id, row.namespace)):
+                    if not (self.counts_unnamed or self._asks_for_words("logs", names[1])):
+                        continue
+                    if log is None or log[1:] != names:
+                        log = Log(db.tenant, *names)
+                        states = _States(db, log, self._index_text)
+                    changes += await self._words_of_log(states, list(rows))
+                await self._write(db, changes, len(batch))
+
+    async def _words_of_log(self, states: _States, rows: Sequence[Any]) -> list[Change]:
+        """Return the words of rows of one log that have texts."""
+        log = states.log
+        found: list[Change] = []
+        entries = {row.seq: row for row in rows if row.kind == "entry"}
+        for row in rows:
+            if row.kind == "entry":
+                continue
+            try:
+                words = await states.words_at(row)
+            except (Corrupt, KeyMissing, NotEncrypted):
+                self.left += 1
+                continue
+            if words is not None:
+                found.append(_delta_change("states", states.db.dialect, log, row, words))
+        if entries:
+            found += await self._words_of_entries(states.db, log, entries)
+        if found and not self._asks_for_words("logs", log.namespace):
+            self._leave(states.db.tenant, "logs", log.namespace, len(found))
+            return []
+        self.lost_words += len(found)
+        return found
+
+    async def _words_of_entries(
+        self, db: Database, log: Log, listed: Mapping[int, Any]
+    ) -> list[Change]:
+        found: list[Change] = []
+        binds = log.binds() | {"p_low": min(listed), "p_high": max(listed)}
+        rows = await run_query(db, read_entries(db.dialect), binds, identified_by=("seq",))
+        for at, row in enumerate(rows):
+            if row.seq not in listed:
+                continue
+            if at in rows.damaged:
+                self.left += 1
+                continue
+            try:
+                place = row_place(log.tenant, log.key, row.seq, "entry", None)
+                value = _opened(db, row, bytes(row.payload), place)
+            except (Corrupt, KeyMissing, NotEncrypted):
+                self.left += 1
+                continue
+            words = await off_loop(len(row.payload), partial(item_search_text, value, {}))
+            if words is not None:
+                found.append(_delta_change("entries", db.dialect, log, row, words))
+        return found
+
+    def _leave(self, tenant: str, kind: Kind, namespace: str, number: int) -> None:
+        name = tenant, kind, namespace
+        self._unnamed[name] = self._unnamed.get(name, 0) + number
+
+    # --- Items -----------------------------------------------------------------------------------
+
+    async def _rebuild_items(self, db: Database) -> None:
+        """Rebuild the words and field terms of items."""
+        async for page in self._list(db, "store_items"):
+            for batch in batches(page, lambda row: row.stored, most_rows=BATCH_ROWS):
+                changes: list[Change] = []
+                names = [(row.namespace, row.key) for row in batch]
+                for binds in key_lists(db.dialect, names):
+                    rows = await run_query(
+                        db,
+                        read_wordless_items(db.dialect),
+                        {"k_tenant": db.tenant} | binds,
+                        identified_by=("namespace", "key"),
+                    )
+                    self.left += len(rows.damaged)
+                    for at, row in enumerate(rows):
+                        change = None if at in rows.damaged else await self._words_of_item(db, row)
+                        changes += [] if change is None else [change]
+                await self._write(db, changes, len(batch))
+
+    async def _words_of_item(self, db: Database, row: Any) -> Change | None:
+        """Return the words and terms of an item, if it lacks some."""
+        try:
+            place = item_place(db.tenant, row.namespace, row.key, row.version)
+            value = _opened(db, row, bytes(row.value), place)
+        except (Corrupt, KeyMissing, NotEncrypted):
+            self.left += 1
+            return None
+        words, terms = row.search_text, row.field_terms
+        asks = self._asks_for_words("items", row.namespace)
+        if words is None and db.keyring.is_readable("text") and (asks or self.counts_unnamed):
+            words = await off_loop(len(row.value), partial(item_search_text, value, row.meta))
+            if words is not None and not asks:
+                self._leave(db.tenant, "items", row.namespace, 1)
+                words = None
+        if terms in (None, OTHERS) and db.keyring.is_readable("fields"):
+            terms = field_terms(value, row.meta, self._indexed_fields)
+        if (words, terms) == (row.search_text, row.field_terms):
+            return None
+        self.lost_terms += terms != row.field_terms
+        self.lost_words += words != row.search_text
+        binds = {
+            "k_tenant": db.tenant,
+            "k_namespace": row.namespace,
+            "k_key": row.key,
+            "p_version": row.version,
+            "p_was_codec": row.codec,
+            "p_was_checksum": row.checksum,
+            "p_search_text": words,
+            "p_field_terms": terms,
+        }
+        return Change("items", give_item_words(db.dialect), binds)
+
+
+def _opened(db: Database, row: Any, payload: bytes, place: Any) -> Any:
+    codec, checksum, opened = db.keyring.decrypt(row.codec, row.checksum, payload, place)
+    return decode_payload(opened, checksum, codec)
+
+
+def _delta_change(
+    kind: Literal["states", "entries"], dialect: Dialect, log: Log, row: Any, words: str
+) -> Change:
+    binds = log.binds() | {
+        "p_seq": row.seq,
+        "p_was_codec": row.codec,
+        "p_was_checksum": row.checksum,
+        "p_search_text": words,
+    }
+    return Change(kind, give_delta_words(dialect), binds)
+
+
+async def _forget_notes(db: Database, lost: Collection[tuple[Kind, str]]) -> None:
+    """Remove the notes about namespaces whose words are there again."""
+    store = Store(db)
+    for one in sorted(lost):
+        await store.delete(LOST, _note_key(*one))
+
+
+class _States:
+    """The states of one log, each compared with the one that it grew out of."""
+
+    def __init__(self, db: Database, log: Log, index_text: bool | frozenset[str]) -> None:
+        self.db, self.log = db, log
+        self._index_text = index_text
+        self._names: dict[str, int] | None = None
+        """The positions of the checkpoints of the log by their ids, in order."""
+        self._states: BoundedCache[str, Parts] = BoundedCache(
+            PARENTS_BYTES, lambda parts: min(state_size(parts), PARENTS_BYTES)
+        )
+
+    async def words_at(self, row: Any) -> str | None:
+        """Return the words that a checkpoint added, as its save had them."""
+        if row.checkpoint_id is None or not self._index_text:
+            return None  # nobody can load this state, so nobody looks for it
+        parts = await self._load(row.checkpoint_id)
+        if parts is None:
+            return None
+        before = await self._before(row)
+        parent = None if before is None else await self._load(before)
+        return await off_loop(state_size(parts), partial(self._added, parts, parent))
+
+    async def _before(self, row: Any) -> str | None:
+        """Return the checkpoint that a save compared with: its parent, or else the one before it.
+
+        A parent that was pruned has left its words to those after it.
+        """
+        if self._names is None:
+            rows = await run_query(self.db, list_in_order(self.db.dialect), self.log.binds())
+            self._names = {one.checkpoint_id: one.seq for one in rows}
+        if row.parent_id != row.checkpoint_id and row.parent_id in self._names:
+            return str(row.parent_id)
+        earlier = [name for name, seq in self._names.items() if seq < row.seq]
+        return earlier[-1] if earlier else None
+
+    async def _load(self, checkpoint_id: str) -> Parts | None:
+        parts = self._states.get(checkpoint_id)
+        if parts is not None:
+            return parts
+        tip = await self.db.run(
+            lambda: load_chain(self.db.dialect, self.log, checkpoint_id, EVER, self.db.signing),
+            READ,
+        )
+        if tip is None:
+            return None
+        parts = rebuild_checkpoint(self.log, tip, self.db.keyring).parts()
+        self._states.put(checkpoint_id, parts)
+        return parts
+
+    def _added(self, parts: Parts, parent: Parts | None) -> str | None:
+        if not isinstance(self._index_text, bool):
+            parts = {key: part for key, part in parts.items() if key in self._index_text}
+        state = decode_state({key: part for key, part in parts.items() if part[:1] != TAGGED})
+        return search_text(
+            added_texts(state, parts, None if parent is None else Comparison(parent))
+        )
+
+
+# --- Statements ----------------------------------------------------------------------------------
+
+TABLES = ("deltas", "store_items")
+SCOPES = ("tenant", "thread")
+
+
+def _wordless(dialect: Dialect, table: str, scope: str) -> ColumnElement[bool] | None:
+    """Return the condition on rows that may lack words; ``None`` where there are none to look for.
+
+    Items that are memalchemy's own have none.
+    """
+    if table == "deltas":
+        names = ("tenant", "thread_id")[: 1 if scope == "tenant" else 2]
+        return and_(
+            *(THREADS.c[name] == column_bind(THREADS.c[name], "k") for name in names),
+            DELTAS.c.search_text.is_(None),
+            DELTAS.c.kind.not_in(constants("write")),
+        )
+    if scope == "thread":
+        return None
+    length = dialect.statements.byte_length(ITEMS.c.field_terms)
+    own = and_(
+        ITEMS.c.namespace >= literal_column(f"'{INTERNAL_RANGE[0]}'"),
+        ITEMS.c.namespace < literal_column(f"'{INTERNAL_RANGE[1]}'"),
+    )
+    return and_(
+        ITEMS.c.tenant == column_bind(ITEMS.c.tenant, "k"),
+        not_(own),
+        or_(
+            ITEMS.c.search_text.is_(None),
+            ITEMS.c.field_terms.is_(None),
+            length <= literal_column(str(len(OTHERS)), Integer),
+        ),
+    )
+
+
+def _source(table: str) -> Any:
+    return ITEMS if table == "store_items" else DELTAS.join(THREADS, same_log(THREADS, DELTAS))
+
+
+@statement(table=TABLES, scope=SCOPES)
+def count_wordless(dialect: Dialect, table: str, scope: str) -> Executable | None:
+    """Count the rows that may lack words."""
+    where = _wordless(dialect, table, scope)
+    return None if where is None else select(func.count()).select_from(_source(table)).where(where)
+
+
+@statement(table=TABLES, scope=SCOPES, after=(True, False))
+def list_wordless(dialect: Dialect, table: str, scope: str, after: bool) -> Executable | None:
+    """Select a page of the rows that may lack words, in the order of their keys."""
+    where = _wordless(dialect, table, scope)
+    if where is None:
+        return None
+    if table == "store_items":
+        rows: Any = ITEMS
+        key: tuple[str, ...] = ("namespace", "key")
+        columns = [*(ITEMS.c[name] for name in key), ITEMS.c.value]
+    else:
+        at = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == DELTAS.c.seq)
+        rows, key = _source(table).outerjoin(CHECKPOINTS, at), ("log_id", "seq")
+        columns = [
+            *(DELTAS.c[name] for name in (*key, "kind", "codec", "checksum")),
+            *(THREADS.c[name] for name in ("thread_id", "namespace")),
+            *(CHECKPOINTS.c[name] for name in ("checkpoint_id", "parent_id")),
+            DELTAS.c.payload,
+        ]
+    stored = dialect.statements.byte_length(columns.pop()).label("stored")
+    query = select(*columns, stored).select_from(rows).where(where)
+    source = ITEMS if table == "store_items" else DELTAS
+    if after:
+        query = query.where(after_key(dialect, source, key))
+    return query.order_by(*(source.c[name] for name in key)).limit(bindparam("p_limit"))
+
+
+@statement(kind=("logs", "items"), which=("tenant", "namespace"))
+def find_words(dialect: Dialect, kind: str, which: str) -> Executable:
+    """Select a row of a tenant, or of one namespace of it, that has words."""
+    names, rows, words = ITEMS, _source("store_items"), ITEMS.c.search_text
+    if kind == "logs":
+        names, rows, words = THREADS, _source("deltas"), DELTAS.c.search_text
+    columns = ("tenant", "namespace")[: 1 if which == "tenant" else 2]
+    where = [names.c[name] == column_bind(names.c[name], "k") for name in columns]
+    found = select(names.c.namespace).select_from(rows).where(*where, words.is_not(None))
+    return found.limit(bindparam("p_limit"))
+
+
+@statement()
+def read_entries(dialect: Dialect) -> Executable:
+    """Select the entries of a range of positions of a log."""
+    seq = DELTAS.c.seq
+    low, high = (bindparam(name, type_=seq.type) for name in ("p_low", "p_high"))
+    columns = (DELTAS.c[name] for name in ("seq", "codec", "checksum", "payload"))
+    entries = DELTAS.c.kind.in_(constants("entry"))
+    return select(*columns).where(of_log(DELTAS), entries, seq >= low, seq <= high).order_by(seq)
+
+
+@statement()
+def read_wordless_items(dialect: Dialect) -> Executable:
+    """Select the items of a tenant that ``p_keys`` lists, with their words, expired ones too."""
+    columns = ("namespace", "key", "meta", "version", "codec", "checksum")
+    tenant = ITEMS.c.tenant == column_bind(ITEMS.c.tenant, "k")
+    return select(
+        *(ITEMS.c[name] for name in (*columns, "search_text", "field_terms", "value"))
+    ).where(tenant, is_listed(dialect, ITEMS))
+
+
+def _as_read(table: Any) -> list[ColumnElement[bool]]:
+    return [
+        table.c[name] == bindparam(f"p_was_{name}", type_=table.c[name].type)
+        for name in ("codec", "checksum")
+    ]
+
+
+@statement()
+def give_delta_words(dialect: Dialect) -> Executable:
+    """Set the words of a row of a log that has none, if it is still what was read."""
+    here = DELTAS.c.seq == column_bind(DELTAS.c.seq, "p")
+    none = DELTAS.c.search_text.is_(None)
+    changing = update(DELTAS).where(of_log(DELTAS), here, none, *_as_read(DELTAS))
+    return changing.values(column_binds(DELTAS, ["search_text"]))
+
+
+@statement()
+def give_item_words(dialect: Dialect) -> Executable:
+    """Set the words and field terms of an item, if it is still what was read."""
+    version = ITEMS.c.version == column_bind(ITEMS.c.version, "p")
+    changing = update(ITEMS).where(of_item(ITEMS), version, *_as_read(ITEMS))
+    return changing.values(column_binds(ITEMS, ["search_text", "field_terms"]))

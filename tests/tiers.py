@@ -16,6 +16,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "release": (
         "behaviour/test_damaged_cells.py",
         "behaviour/test_damaged_text_indexes.py",
+        "behaviour/test_edited_reads_in_full.py",
         "behaviour/test_shared_transactions.py",
         "behaviour/test_sync_processes.py",
         "durability/test_cut_connections.py",
@@ -36,6 +37,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "browser": ("browser/*",),
     "citus": ("citus/*",),
     "ci": (
+        "behaviour/test_edited_reads.py",
         "behaviour/test_edits_at_rest.py",
         "behaviour/test_jobs_go_on.py",
         "behaviour/test_servers_as_they_are.py",

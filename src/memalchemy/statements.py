@@ -177,12 +177,17 @@ def statement(**variants: Sequence[Any]) -> Callable[[Callable[..., Any]], State
     The builder returns ``None`` where a dialect has no such statement.
     """
 
-    def register(build: Callable[..., Executable | None]) -> Statement[Any]:
-        made: Statement[Any] = Statement(build, variants)
-        REGISTRY[made.name] = made
-        return made
+    return lambda build: register(build, variants)
 
-    return register
+
+def register(
+    build: Callable[..., Executable | None], variants: Mapping[str, Sequence[Any]], suffix: str = ""
+) -> Statement[Any]:
+    """Register a statement under the name of its builder and a suffix."""
+    made: Statement[Any] = Statement(build, dict(variants))
+    made.name += suffix
+    REGISTRY[made.name] = made
+    return made
 
 
 def removal(
@@ -193,7 +198,7 @@ def removal(
     *columns* are those that are found, by the name of a table; in other tables nothing is found.
     """
 
-    def register(build: Callable[..., Executable | None]) -> Statement[Any]:
+    def registered(build: Callable[..., Executable | None]) -> Statement[Any]:
         @wraps(build)
         def find(dialect: Dialect, **variant: Any) -> Executable | None:
             removing: Any = build(dialect, **variant)
@@ -209,12 +214,10 @@ def removal(
                 return removing
             return removing.execution_options(**{FINDS: query})
 
-        finder: Statement[Any] = Statement(find, variants)
-        finder.name += ".found"
-        REGISTRY[finder.name] = finder
+        finder = register(find, variants, ".found")
         return statement(**variants)(remove)
 
-    return register
+    return registered
 
 
 def column_bind(column: ColumnElement[Any], prefix: str) -> BindParameter[Any]:

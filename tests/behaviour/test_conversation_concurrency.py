@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -60,15 +60,14 @@ async def test_amending_what_was_deleted_meanwhile_changes_nothing(
     db: Database, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await talk.add("q", "a")
-    look = talk.log.tail
+    look = talk.log.iter_entries
 
-    async def tail(*given: Any, **named: Any) -> list[Entry]:
-        found = await look(*given, **named)
-        if found:
+    async def entries(*given: Any, **named: Any) -> AsyncGenerator[Entry]:
+        async for entry in look(*given, **named):
             await memalchemy.Conversation(db, "t").delete()
-        return found
+            yield entry
 
-    monkeypatch.setattr(talk.log, "tail", tail)
+    monkeypatch.setattr(talk.log, "iter_entries", entries)
 
     assert await talk.amend_last("other") is False
     assert await talk.count() == 0

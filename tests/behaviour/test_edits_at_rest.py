@@ -7,144 +7,25 @@ meanwhile that hides it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import LargeBinary, Table, select, update
+from stored_edits import GONE, MARK, SIGNED, UNSIGNED, edits_of, table
 
 from memalchemy import Checkpointer, Database, Retention, Store, ThreadLog
 from memalchemy.codec.keys import generate_key
-from memalchemy.codec.signed_rows import (
-    CHECKPOINT,
-    DELTA,
-    DELTA_WORDS,
-    HEAD,
-    ITEM,
-    ITEM_WORDS,
-    VECTOR,
-)
 from memalchemy.errors import Conflict, Corrupt, KeyMissing, StatementFailed
 from memalchemy.maintenance import sign as signing
-from memalchemy.schema import Base
 from memalchemy.signing import sign
 from memalchemy.verify import verify
 
 pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]
 
 KEY = generate_key()
-MARK = {"mark": "evil"}
-"""Metadata that nothing has, and that `forget` erases."""
-GONE = "gone"
-"""A checkpoint that is not there, and that is deleted."""
-
-PLACE = ("tenant", "log_id", "seq")
-SIGNED: dict[str, tuple[str, ...]] = {
-    "threads": HEAD,
-    "checkpoints": (*PLACE, *CHECKPOINT),
-    "deltas": (*PLACE, "kind", "label", *DELTA, *DELTA_WORDS),
-    "store_items": ("tenant", "namespace", "key", *ITEM, *ITEM_WORDS),
-    "embeddings": ("tenant", "namespace", "key", *VECTOR),
-}
-"""The signed columns, from the lists by which signatures are made."""
-
-UNSIGNED = {
-    "threads": {"active_at", "epoch", "forked_from", "forked_seq", "signature"},
-    "checkpoints": {"raw_size", "stored_size", "signature"},
-    "deltas": {"checksum", "signature"},
-    "store_items": {"checksum", "signature"},
-    "embeddings": {"change", "signature", "vector"},
-}
-"""Columns that no signature covers, or (a vector) that are covered in another form."""
-
-
-def table(name: str) -> Table:
-    return Base.metadata.tables[name]
-
-
-@dataclass
-class Edit:
-    """One column of one row, and what somebody sets it to."""
-
-    table: str
-    column: str
-    row: dict[str, Any]
-    """The values of its key."""
-    after: Any
-    before: Any = None
-
-    def apply(self, connection: Any) -> None:
-        column = table(self.table).c[self.column]
-        there = connection.execute(select(column).where(*self._same(self.row))).all()
-        if not there:
-            raise LookupError("a state that no checkpoint needs any more was swept meanwhile")
-        self.before = there[0][0]
-        self._set(connection, self.row, self.after)
-
-    def undo(self, connection: Any) -> None:
-        moved = {name: self.after if name == self.column else v for name, v in self.row.items()}
-        self._set(connection, moved, self.before)
-
-    def _same(self, row: dict[str, Any]) -> list[Any]:
-        return [table(self.table).c[name] == part for name, part in row.items()]
-
-    def _set(self, connection: Any, row: dict[str, Any], value: Any) -> None:
-        changing = update(table(self.table)).where(*self._same(row)).values({self.column: value})
-        assert connection.execute(changing).rowcount == 1, f"{self} hits no row: it was removed"
-
-
-def values_for(column: Any, before: Any) -> Iterator[Any]:
-    """Yield values that could steer a job, other than the one that is there."""
-    now = datetime.now(UTC)
-    if column.name == "meta":
-        yield {**(before or {}), **MARK}
-    elif column.name.endswith("_at"):
-        yield now - timedelta(days=3650)
-        yield now + timedelta(days=3650)
-    elif isinstance(before, bool | int) or column.name in ("overwrites", "base_seq", "lifetime"):
-        yield (before or 0) + 1
-        yield 12
-    elif isinstance(before, bytes | bytearray | memoryview) or isinstance(column.type, LargeBinary):
-        yield bytes(before) + b"\x00"
-    elif isinstance(before, str) or before is None:
-        yield GONE
-        yield "c1"
-    if column.nullable and before is not None:
-        yield None
-
-
-def edits_of(connection: Any, name: str) -> list[Edit]:
-    """Return all edits of a table."""
-    found = []
-    rows = table(name)
-    own = [] if name not in ("store_items", "embeddings") else [rows.c.namespace.not_like("/~%")]
-    key = [column.name for column in rows.primary_key.columns]
-    given = connection.execute(
-        select(*(c for c in rows.c if c.name != "vector")).where(*own).order_by(*rows.primary_key)
-    )
-    for row in _some(given.mappings().all()):
-        place = {part: row[part] for part in key}
-        for column in SIGNED[name]:
-            for after in values_for(rows.c[column], row[column]):
-                is_signed = column != "label" or row["kind"] == "write"
-                if name == "store_items" and column in key:
-                    continue  # an item that was moved away is gone: only an anchor tells that
-                if after != row[column] and is_signed:
-                    found.append(Edit(name, column, place, after))
-    return found
-
-
-def _some(rows: Sequence[Any]) -> list[Any]:
-    """Return rows of different sorts: the first and the last of each kind, namespace and state."""
-    sorts: dict[Any, list[Any]] = {}
-    for row in rows:
-        sort = row.get("kind"), row.get("namespace"), row.get("deleted_at") is None
-        sorts.setdefault(sort, []).append(row)
-    return [row for same in sorts.values() for row in (same[:1] + same[1:][-1:])]
 
 
 @pytest.fixture(autouse=True)

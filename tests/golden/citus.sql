@@ -429,6 +429,350 @@ AND threads.namespace < $4::VARCHAR
 ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 LIMIT $5
 
+-- checkpoints.listing.list_by_id.proven(scope=log, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id < $2::VARCHAR
+AND (checkpoints.checkpoint_id < $3::VARCHAR
+  OR checkpoints.checkpoint_id = $3::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id.proven(scope=log, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id < $2::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- checkpoints.listing.list_by_id.proven(scope=log, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = $1::UUID
+AND (checkpoints.checkpoint_id < $2::VARCHAR
+  OR checkpoints.checkpoint_id = $2::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($3::VARCHAR, $4::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- checkpoints.listing.list_by_id.proven(scope=log, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = $1::UUID
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $2
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND checkpoints.checkpoint_id < $5::VARCHAR
+AND (checkpoints.checkpoint_id < $6::VARCHAR
+  OR checkpoints.checkpoint_id = $6::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND checkpoints.checkpoint_id < $5::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND checkpoints.checkpoint_id < $3::VARCHAR
+AND (checkpoints.checkpoint_id < $4::VARCHAR
+  OR checkpoints.checkpoint_id = $4::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND checkpoints.checkpoint_id < $3::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (checkpoints.checkpoint_id < $3::VARCHAR
+  OR checkpoints.checkpoint_id = $3::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND (checkpoints.checkpoint_id < $4::VARCHAR
+  OR checkpoints.checkpoint_id = $4::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
 -- checkpoints.listing.list_by_metadata(kind=text, exact=False)
 WITH newest AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
@@ -633,6 +977,234 @@ AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
+-- checkpoints.listing.list_by_metadata.proven(kind=text, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT $5::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=number, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT $5::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=true, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT $5::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=false, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT $5::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=null, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT $5::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=container, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT $5::INTEGER)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -681,6 +1253,40 @@ AND threads.namespace >= $3::VARCHAR
 AND threads.namespace < $4::VARCHAR
 ORDER BY threads.thread_id, threads.namespace
 
+-- checkpoints.listing.list_checkpoints_of_runs.proven()
+WITH made AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.run_id IN (
+    SELECT listed.run_id
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS run_id
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed))
+SELECT threads.thread_id, threads.namespace, made.seq, made.checkpoint_id,
+  threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, checkpoints.seq AS proof_of_seq,
+  checkpoints.checkpoint_id AS proof_of_checkpoint_id, checkpoints.parent_id AS proof_of_parent_id,
+  checkpoints.ordinal AS proof_of_ordinal, checkpoints.rests_on AS proof_of_rests_on,
+  checkpoints.run_id AS proof_of_run_id, checkpoints.meta AS proof_of_meta,
+  checkpoints.occurred_at AS proof_of_occurred_at, checkpoints.created_at AS proof_of_created_at,
+  checkpoints.signature AS proof_of_signature
+FROM made
+JOIN threads ON threads.log_id = made.log_id
+JOIN checkpoints ON checkpoints.log_id = made.log_id
+AND checkpoints.seq = made.seq
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -701,6 +1307,32 @@ JOIN (
   LIMIT $4) AS heads ON checkpoints.log_id = heads.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 LIMIT $4
+
+-- checkpoints.listing.list_newest.proven()
+SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  JOIN checkpoints AS newest ON newest.log_id = threads.log_id
+  AND newest.checkpoint_id = threads.head_id
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
+  LIMIT $3) AS heads ON checkpoints.log_id = heads.log_id
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+LIMIT $3
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
 SELECT threads.thread_id
@@ -1945,6 +2577,27 @@ AND (embeddings.namespace, embeddings.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
+-- database.signed_items.read_signed_words()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- database.signed_items.read_vector_signatures()
+SELECT embeddings.namespace, embeddings.key, embeddings.signature
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
 -- database.signed_items.sign_item()
 UPDATE store_items
 SET signature=$1::BYTEA
@@ -2752,6 +3405,300 @@ AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $9
 
+-- inspection._statements.list_recent.proven(scope=tenant, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $2
+
+-- inspection._statements.list_recent.proven(scope=tenant, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $2::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $3::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- inspection._statements.list_recent.proven(scope=tenant, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $2::VARCHAR ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- inspection._statements.list_recent.proven(scope=tenant, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $2::VARCHAR ESCAPE '\'
+AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- inspection._statements.list_recent.proven(scope=below, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- inspection._statements.list_recent.proven(scope=below, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- inspection._statements.list_recent.proven(scope=below, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- inspection._statements.list_recent.proven(scope=below, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
 -- inspection._statements.list_vectors()
 SELECT embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions
 FROM embeddings
@@ -2876,6 +3823,27 @@ AND (threads.head_id IS NOT NULL
       FROM deltas
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
+
+-- inspection._statements.read_heads.proven()
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+JOIN (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON threads.log_id = listed.log_id
+WHERE threads.head_id IS NOT NULL
+OR (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
 
 -- inspection._statements.read_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
@@ -4389,6 +5357,43 @@ AND deltas.kind IN ('entry')
 AND deltas.entry_key = $4::VARCHAR
 ORDER BY threads.thread_id
 
+-- log.entries.find_entries_of_key.proven(scope=log)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature,
+  threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = $2::VARCHAR
+ORDER BY threads.thread_id
+
+-- log.entries.find_entries_of_key.proven(scope=namespace)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature,
+  threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = $3::VARCHAR
+ORDER BY threads.thread_id
+
 -- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT),
@@ -4548,6 +5553,18 @@ WHERE threads.log_id = $1::UUID
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+
+-- log.entries.read_version.proven()
+SELECT threads.version, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.log_id = $1::UUID
 
 -- log.entries.update_entry()
 UPDATE deltas
@@ -5181,6 +6198,53 @@ AND threads.thread_id = $3::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $4
 
+-- log.listing.list_entry_logs.proven(scope=tenant)
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS entries, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $2
+
+-- log.listing.list_entry_logs.proven(scope=thread)
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS entries, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
 SELECT threads.thread_id, threads.updated_at
 FROM threads
@@ -5317,6 +6381,174 @@ AND (EXISTS (
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $4
 
+-- log.listing.list_heads.proven(of=checkpoints, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $8
+
+-- log.listing.list_heads.proven(of=checkpoints, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.head_id IS NOT NULL
+AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($5::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads.proven(of=checkpoints, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $5
+
+-- log.listing.list_heads.proven(of=checkpoints, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.head_id IS NOT NULL
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $3
+
+-- log.listing.list_heads.proven(of=entries, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $8
+
+-- log.listing.list_heads.proven(of=entries, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($5::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads.proven(of=entries, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $5
+
+-- log.listing.list_heads.proven(of=entries, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $3
+
 -- log.listing.list_ids_in_range()
 SELECT DISTINCT threads.thread_id
 FROM threads
@@ -5348,6 +6580,29 @@ AND threads.thread_id IN (
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+
+-- log.listing.list_last_writes.proven()
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 AND (EXISTS (
     SELECT 1
     FROM deltas
@@ -5732,6 +6987,456 @@ AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $8
 
+-- log.listing.list_logs.proven(which=all, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- log.listing.list_logs.proven(which=all, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.listing.list_logs.proven(which=all, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.listing.list_logs.proven(which=all, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.listing.list_logs.proven(which=all, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $2
+
+-- log.listing.list_logs.proven(which=all, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $2::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $3::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.listing.list_logs.proven(which=prefix, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.listing.list_logs.proven(which=prefix, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.listing.list_logs.proven(which=prefix, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.listing.list_logs.proven(which=prefix, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $10
+
+-- log.listing.list_logs.proven(which=prefix, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $2::VARCHAR
+AND threads.thread_id < $3::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.listing.list_logs.proven(which=prefix, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $2::VARCHAR
+AND threads.thread_id < $3::VARCHAR
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.listing.list_logs.proven(which=thread, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $3::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.listing.list_logs.proven(which=thread, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $3::VARCHAR
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.listing.list_logs.proven(which=thread, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $4::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.listing.list_logs.proven(which=thread, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $4::VARCHAR
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.listing.list_logs.proven(which=thread, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- log.listing.list_logs.proven(which=thread, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $2::VARCHAR
+AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
 -- log.listing.list_logs_below()
 SELECT threads.namespace, threads.head_id, threads.deleted_at
 FROM threads
@@ -5827,6 +7532,43 @@ AND (threads.namespace) > ($6::VARCHAR)
 ORDER BY threads.namespace
 LIMIT $7
 
+-- log.listing.list_namespaces_of_thread.proven(after=False)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+LIMIT $5
+
+-- log.listing.list_namespaces_of_thread.proven(after=True)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.head_id IS NOT NULL
+AND (threads.namespace) > ($5::VARCHAR)
+ORDER BY threads.namespace
+LIMIT $6
+
 -- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
@@ -5861,6 +7603,49 @@ AND (EXISTS (
     AND deltas.occurred_at < $4::TIMESTAMP WITH TIME ZONE))
 ORDER BY threads.thread_id
 LIMIT $5
+
+-- log.listing.list_threads_older.proven(after=True)
+SELECT threads.thread_id, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < $3::TIMESTAMP WITH TIME ZONE))
+AND threads.thread_id > $4::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $5
+
+-- log.listing.list_threads_older.proven(after=False)
+SELECT threads.thread_id, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < $3::TIMESTAMP WITH TIME ZONE))
+ORDER BY threads.thread_id
+LIMIT $4
 
 -- log.listing.measure_logs()
 SELECT each_row.log_id, sum(each_row.checkpoints) AS checkpoints,
@@ -6351,19 +8136,25 @@ SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- maintenance.rotate_keys.delete_vectors(scope=tenant)
-DELETE FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-
--- maintenance.rotate_keys.delete_vectors(scope=all)
-DELETE FROM embeddings
-WHERE embeddings.tenant != '~'
-
 -- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.seq = $2::BIGINT
+
+-- maintenance.rotate_keys.list_items_with_vectors(scope=tenant)
+SELECT DISTINCT embeddings.tenant, embeddings.namespace, embeddings.key
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key
+LIMIT $2
+
+-- maintenance.rotate_keys.list_items_with_vectors(scope=all)
+SELECT DISTINCT embeddings.tenant, embeddings.namespace, embeddings.key
+FROM embeddings
+WHERE embeddings.tenant != '~'
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key
+LIMIT $1
 
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
@@ -6972,6 +8763,18 @@ WHEN (CASE
   WHEN (jsonb_typeof(store_items.meta) = 'object') THEN 1
   ELSE 0 END = 1) THEN store_items.meta END AS meta
 FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key >= $3::VARCHAR
+AND store_items.key <= $4::VARCHAR
+ORDER BY store_items.key
+
+-- maintenance.verify.items.read_vector_sets()
+SELECT store_items.key, store_items.signature, embeddings.signature AS vector_signature
+FROM store_items LEFT OUTER
+JOIN embeddings ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key >= $3::VARCHAR
@@ -11746,6 +13549,18 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
+-- store.read.has_item.proven()
+SELECT store_items.version, store_items.namespace AS proof_namespace, store_items.key AS proof_key,
+  store_items.version AS proof_version, store_items.meta AS proof_meta,
+  store_items.codec AS proof_codec, store_items.value AS proof_value,
+  store_items.created_at AS proof_created_at, store_items.updated_at AS proof_updated_at,
+  store_items.expires_at AS proof_expires_at, store_items.lifetime AS proof_lifetime,
+  store_items.signature AS proof_signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
 -- store.read.list_expired(after=True)
 SELECT store_items.expires_at, store_items.namespace, store_items.key
 FROM store_items
@@ -11888,6 +13703,114 @@ AND (store_items.namespace > $7::VARCHAR
 ORDER BY store_items.namespace, store_items.key
 LIMIT $9
 
+-- store.read.list_items.proven(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $3
+
+-- store.read.list_items.proven(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $3::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $4::VARCHAR
+    OR store_items.namespace = $4::VARCHAR
+    AND store_items.key < $5::VARCHAR))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $6
+
+-- store.read.list_items.proven(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $6
+
+-- store.read.list_items.proven(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $7::VARCHAR
+    OR store_items.namespace = $7::VARCHAR
+    AND store_items.key < $8::VARCHAR))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $9
+
+-- store.read.list_items.proven(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+ORDER BY store_items.namespace, store_items.key
+LIMIT $3
+
+-- store.read.list_items.proven(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.namespace > $3::VARCHAR
+  OR store_items.namespace = $3::VARCHAR
+  AND store_items.key > $4::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $5
+
+-- store.read.list_items.proven(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $6
+
+-- store.read.list_items.proven(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.namespace > $6::VARCHAR
+  OR store_items.namespace = $6::VARCHAR
+  AND store_items.key > $7::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $8
+
 -- store.read.list_keys(after=False)
 SELECT store_items.key
 FROM store_items
@@ -11908,6 +13831,33 @@ AND (store_items.expires_at IS NULL
 AND store_items.key > $4::VARCHAR
 ORDER BY store_items.key
 LIMIT $5
+
+-- store.read.list_keys.proven(after=False)
+SELECT store_items.key, store_items.namespace AS proof_namespace, store_items.key AS proof_key,
+  store_items.version AS proof_version, store_items.meta AS proof_meta,
+  store_items.codec AS proof_codec, store_items.value AS proof_value,
+  store_items.created_at AS proof_created_at, store_items.updated_at AS proof_updated_at,
+  store_items.expires_at AS proof_expires_at, store_items.lifetime AS proof_lifetime,
+  store_items.signature AS proof_signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+ORDER BY store_items.key
+LIMIT $3
+
+-- store.read.list_keys.proven(after=True)
+SELECT store_items.key, store_items.namespace AS proof_namespace, store_items.key AS proof_key,
+  store_items.version AS proof_version, store_items.meta AS proof_meta,
+  store_items.codec AS proof_codec, store_items.value AS proof_value,
+  store_items.created_at AS proof_created_at, store_items.updated_at AS proof_updated_at,
+  store_items.expires_at AS proof_expires_at, store_items.lifetime AS proof_lifetime,
+  store_items.signature AS proof_signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key > $3::VARCHAR
+ORDER BY store_items.key
+LIMIT $4
 
 -- store.read.list_lifetimes()
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
@@ -11946,6 +13896,15 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
+-- store.read.read_item.proven()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
 -- store.read.read_items(words=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
@@ -11975,6 +13934,31 @@ AND (store_items.namespace, store_items.key) IN (
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
+-- store.read.read_items.proven(words=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- store.read.read_items.proven(words=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
 -- store.read.read_vector()
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
@@ -11991,6 +13975,26 @@ AND embeddings.model = $5::VARCHAR
 AND embeddings.part = $6::INTEGER
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- store.read.read_vector.proven()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
+  store_items.version, store_items.namespace AS proof_namespace, store_items.key AS proof_key,
+  store_items.version AS proof_version, store_items.meta AS proof_meta,
+  store_items.codec AS proof_codec, store_items.value AS proof_value,
+  store_items.created_at AS proof_created_at, store_items.updated_at AS proof_updated_at,
+  store_items.expires_at AS proof_expires_at, store_items.lifetime AS proof_lifetime,
+  store_items.signature AS proof_signature
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+AND embeddings.field = $4::VARCHAR
+AND embeddings.model = $5::VARCHAR
+AND embeddings.part = $6::INTEGER
 
 -- store.write.clear_items(below=False)
 DELETE FROM store_items

@@ -405,6 +405,374 @@ AND threads.namespace < :k_beyond
 ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
+-- checkpoints.listing.list_by_id.proven(scope=log, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=log, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id < :p_until
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=log, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = :k_log_id
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=log, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = :k_log_id
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND checkpoints.checkpoint_id < :p_until
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND checkpoints.checkpoint_id < :p_until
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND checkpoints.checkpoint_id < :p_until
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
 -- checkpoints.listing.list_by_metadata(kind=text, exact=False)
 WITH newest AS (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
@@ -591,6 +959,216 @@ AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
+-- checkpoints.listing.list_by_metadata.proven(kind=text, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=number, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=true, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=false, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=null, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
+  AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+      json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+        :match_key RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
+  AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+      json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+        :match_key RETURNING JSON))) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=container, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+          :match_key RETURNING JSON), :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+        :match_key RETURNING JSON), :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -639,6 +1217,40 @@ AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
 ORDER BY threads.thread_id, threads.namespace
 
+-- checkpoints.listing.list_checkpoints_of_runs.proven()
+WITH made AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.run_id IN (
+    SELECT listed.run_id
+    FROM (
+      SELECT each_.run_id
+      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (run_id VARCHAR2(4000) PATH '$[0]')) each_) listed))
+SELECT threads.thread_id, threads.namespace, made.seq, made.checkpoint_id,
+  threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, checkpoints.seq AS proof_of_seq,
+  checkpoints.checkpoint_id AS proof_of_checkpoint_id, checkpoints.parent_id AS proof_of_parent_id,
+  checkpoints.ordinal AS proof_of_ordinal, checkpoints.rests_on AS proof_of_rests_on,
+  checkpoints.run_id AS proof_of_run_id, checkpoints.meta AS proof_of_meta,
+  checkpoints.occurred_at AS proof_of_occurred_at, checkpoints.created_at AS proof_of_created_at,
+  checkpoints.signature AS proof_of_signature
+FROM made
+JOIN threads ON threads.log_id = made.log_id
+JOIN checkpoints ON checkpoints.log_id = made.log_id
+AND checkpoints.seq = made.seq
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+ORDER BY threads.thread_id, threads.namespace
+
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -657,6 +1269,32 @@ JOIN (
     OR threads.expires_at > :p_now)
   ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
   FETCH FIRST :p_limit ROWS ONLY) heads ON checkpoints.log_id = heads.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_newest.proven()
+SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  JOIN checkpoints newest ON newest.log_id = threads.log_id
+  AND newest.checkpoint_id = threads.head_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace
+  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
+  FETCH FIRST :p_limit ROWS ONLY) heads ON checkpoints.log_id = heads.log_id
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1845,6 +2483,29 @@ AND (embeddings.namespace, embeddings.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
+-- database.signed_items.read_signed_words()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- database.signed_items.read_vector_signatures()
+SELECT embeddings.namespace, embeddings.key, embeddings.signature
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
 -- database.signed_items.sign_item()
 UPDATE store_items
 SET signature=:p_signature
@@ -2585,6 +3246,318 @@ AND (threads.updated_at < :p_updated_at
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
+-- inspection._statements.list_recent.proven(scope=tenant, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent.proven(scope=tenant, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent.proven(scope=tenant, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent.proven(scope=tenant, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent.proven(scope=below, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
+AND coalesce(threads.namespace, threads.namespace) < :k_beyond
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent.proven(scope=below, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
+AND coalesce(threads.namespace, threads.namespace) < :k_beyond
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent.proven(scope=below, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
+AND coalesce(threads.namespace, threads.namespace) < :k_beyond
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent.proven(scope=below, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
+AND coalesce(threads.namespace, threads.namespace) < :k_beyond
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
 -- inspection._statements.list_vectors()
 SELECT embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions
 FROM embeddings
@@ -2710,6 +3683,28 @@ AND (threads.head_id IS NOT NULL
       FROM deltas
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
+
+-- inspection._statements.read_heads.proven()
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+JOIN (
+  SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+  FROM JSON_TABLE(:p_logs,
+      '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON threads.log_id = listed.log_id
+WHERE threads.head_id IS NOT NULL
+OR (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
 
 -- inspection._statements.read_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
@@ -4665,6 +5660,43 @@ AND deltas.kind IN ('entry')
 AND deltas.entry_key = :p_key
 ORDER BY threads.thread_id
 
+-- log.entries.find_entries_of_key.proven(scope=log)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature,
+  threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = :p_key
+ORDER BY threads.thread_id
+
+-- log.entries.find_entries_of_key.proven(scope=namespace)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature,
+  threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = :p_key
+ORDER BY threads.thread_id
+
 -- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), updated_at=:p_now,
@@ -4824,6 +5856,18 @@ WHERE threads.log_id = :k_log_id
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
+
+-- log.entries.read_version.proven()
+SELECT threads.version, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.log_id = :k_log_id
 
 -- log.entries.update_entry()
 UPDATE deltas
@@ -5385,6 +6429,53 @@ AND threads.thread_id = :k_thread_id
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
+-- log.listing.list_entry_logs.proven(scope=tenant)
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS entries, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_entry_logs.proven(scope=thread)
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS entries, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
 SELECT threads.thread_id, threads.updated_at
 FROM threads
@@ -5525,6 +6616,178 @@ AND (EXISTS (
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
+-- log.listing.list_heads.proven(of=checkpoints, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads.proven(of=checkpoints, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.head_id IS NOT NULL
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads.proven(of=checkpoints, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads.proven(of=checkpoints, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.head_id IS NOT NULL
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads.proven(of=entries, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads.proven(of=entries, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads.proven(of=entries, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads.proven(of=entries, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
 -- log.listing.list_ids_in_range()
 SELECT DISTINCT threads.thread_id
 FROM threads
@@ -5556,6 +6819,29 @@ AND threads.thread_id IN (
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+
+-- log.listing.list_last_writes.proven()
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT each_.thread_id
+    FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 AND (EXISTS (
     SELECT 1
     FROM deltas
@@ -5967,6 +7253,483 @@ AND (threads.updated_at < :p_updated_at
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
+-- log.listing.list_logs.proven(which=all, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=all, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=all, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=all, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=all, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=all, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=prefix, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=prefix, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=prefix, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=prefix, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=prefix, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=prefix, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=thread, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=thread, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = :k_thread_id
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=thread, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=thread, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = :k_thread_id
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=thread, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_logs.proven(which=thread, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = :k_thread_id
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
 -- log.listing.list_logs_below()
 SELECT threads.namespace, threads.head_id, threads.deleted_at
 FROM threads
@@ -6063,6 +7826,44 @@ AND threads.namespace > :p_namespace
 ORDER BY threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
+-- log.listing.list_namespaces_of_thread.proven(after=False)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_namespaces_of_thread.proven(after=True)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND threads.head_id IS NOT NULL
+AND threads.namespace >= :p_namespace
+AND threads.namespace > :p_namespace
+ORDER BY threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
 -- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
@@ -6089,6 +7890,49 @@ AND threads.namespace = :k_namespace
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < :p_cutoff))
+ORDER BY threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_threads_older.proven(after=True)
+SELECT threads.thread_id, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < :p_cutoff))
+AND threads.thread_id > :p_thread_id
+ORDER BY threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_threads_older.proven(after=False)
+SELECT threads.thread_id, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 AND (EXISTS (
     SELECT 1
     FROM deltas
@@ -6590,19 +8434,25 @@ SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- maintenance.rotate_keys.delete_vectors(scope=tenant)
-DELETE FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-
--- maintenance.rotate_keys.delete_vectors(scope=all)
-DELETE FROM embeddings
-WHERE embeddings.tenant != '~'
-
 -- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.seq = :p_seq
+
+-- maintenance.rotate_keys.list_items_with_vectors(scope=tenant)
+SELECT DISTINCT embeddings.tenant, embeddings.namespace, embeddings.key
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.rotate_keys.list_items_with_vectors(scope=all)
+SELECT DISTINCT embeddings.tenant, embeddings.namespace, embeddings.key
+FROM embeddings
+WHERE embeddings.tenant != '~'
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key
+FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
@@ -7203,6 +9053,18 @@ SELECT store_items.namespace, store_items.key, store_items.version, store_items.
   store_items.lifetime, CASE
 WHEN (1 = 1) THEN store_items.meta END AS meta
 FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key >= :p_low
+AND store_items.key <= :p_high
+ORDER BY store_items.key
+
+-- maintenance.verify.items.read_vector_sets()
+SELECT store_items.key, store_items.signature, embeddings.signature AS vector_signature
+FROM store_items LEFT OUTER
+JOIN embeddings ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key >= :p_low
@@ -10781,6 +12643,18 @@ AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
+-- store.read.has_item.proven()
+SELECT store_items.version, store_items.namespace AS proof_namespace, store_items.key AS proof_key,
+  store_items.version AS proof_version, store_items.meta AS proof_meta,
+  store_items.codec AS proof_codec, store_items.value AS proof_value,
+  store_items.created_at AS proof_created_at, store_items.updated_at AS proof_updated_at,
+  store_items.expires_at AS proof_expires_at, store_items.lifetime AS proof_lifetime,
+  store_items.signature AS proof_signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
 -- store.read.list_expired(after=True)
 SELECT store_items.expires_at, store_items.namespace, store_items.key
 FROM store_items
@@ -10927,6 +12801,114 @@ AND (store_items.namespace > :p_after_namespace
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
+-- store.read.list_items.proven(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.read.list_items.proven(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.updated_at < :p_after_updated_at
+  OR store_items.updated_at = :p_after_updated_at
+  AND (store_items.namespace < :p_after_namespace
+    OR store_items.namespace = :p_after_namespace
+    AND store_items.key < :p_after_key))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.read.list_items.proven(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.read.list_items.proven(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+AND (store_items.updated_at < :p_after_updated_at
+  OR store_items.updated_at = :p_after_updated_at
+  AND (store_items.namespace < :p_after_namespace
+    OR store_items.namespace = :p_after_namespace
+    AND store_items.key < :p_after_key))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.read.list_items.proven(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.read.list_items.proven(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.namespace > :p_after_namespace
+  OR store_items.namespace = :p_after_namespace
+  AND store_items.key > :p_after_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.read.list_items.proven(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.read.list_items.proven(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+AND (store_items.namespace > :p_after_namespace
+  OR store_items.namespace = :p_after_namespace
+  AND store_items.key > :p_after_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
 -- store.read.list_keys(after=False)
 SELECT store_items.key
 FROM store_items
@@ -10944,6 +12926,33 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+AND store_items.key > :p_after_key
+ORDER BY store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.read.list_keys.proven(after=False)
+SELECT store_items.key, store_items.namespace AS proof_namespace, store_items.key AS proof_key,
+  store_items.version AS proof_version, store_items.meta AS proof_meta,
+  store_items.codec AS proof_codec, store_items.value AS proof_value,
+  store_items.created_at AS proof_created_at, store_items.updated_at AS proof_updated_at,
+  store_items.expires_at AS proof_expires_at, store_items.lifetime AS proof_lifetime,
+  store_items.signature AS proof_signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+ORDER BY store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.read.list_keys.proven(after=True)
+SELECT store_items.key, store_items.namespace AS proof_namespace, store_items.key AS proof_key,
+  store_items.version AS proof_version, store_items.meta AS proof_meta,
+  store_items.codec AS proof_codec, store_items.value AS proof_value,
+  store_items.created_at AS proof_created_at, store_items.updated_at AS proof_updated_at,
+  store_items.expires_at AS proof_expires_at, store_items.lifetime AS proof_lifetime,
+  store_items.signature AS proof_signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
 AND store_items.key > :p_after_key
 ORDER BY store_items.key
 FETCH FIRST :p_limit ROWS ONLY
@@ -11004,6 +13013,15 @@ AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
+-- store.read.read_item.proven()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
 -- store.read.read_items(words=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
@@ -11035,6 +13053,33 @@ AND (store_items.namespace, store_items.key) IN (
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
+-- store.read.read_items.proven(words=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- store.read.read_items.proven(words=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
 -- store.read.read_vector()
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
@@ -11051,6 +13096,26 @@ AND embeddings.model = :p_model
 AND embeddings.part = :p_part
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+
+-- store.read.read_vector.proven()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
+  store_items.version, store_items.namespace AS proof_namespace, store_items.key AS proof_key,
+  store_items.version AS proof_version, store_items.meta AS proof_meta,
+  store_items.codec AS proof_codec, store_items.value AS proof_value,
+  store_items.created_at AS proof_created_at, store_items.updated_at AS proof_updated_at,
+  store_items.expires_at AS proof_expires_at, store_items.lifetime AS proof_lifetime,
+  store_items.signature AS proof_signature
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+AND embeddings.field = :p_field
+AND embeddings.model = :p_model
+AND embeddings.part = :p_part
 
 -- store.write.clear_items(below=False)
 DELETE FROM store_items

@@ -445,6 +445,366 @@ ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
+-- checkpoints.listing.list_by_id.proven(scope=log, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=log, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=log, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=log, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=thread, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id.proven(scope=tenant, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
 -- checkpoints.listing.list_by_metadata(kind=text, exact=True)
 WITH newest AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
@@ -936,6 +1296,545 @@ AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 
+-- checkpoints.listing.list_by_metadata.proven(kind=text, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
+                  ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'text'
+      AND "each".atom = ?))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'text'
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=text, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
+                  ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'text'
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=number, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND ("each".type = 'integer'
+        OR "each".type = 'real')
+      AND "each".atom = ?))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'integer'
+      OR "each".type = 'real')
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=number, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'integer'
+      OR "each".type = 'real')
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=true, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'true'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'true')) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=true, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'true')) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=false, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'false'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'false')) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=false, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'false')) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=null, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'null'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'null')) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=null, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'null')) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=container, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND ("each".type = 'object'
+        OR "each".type = 'array')
+      AND "each".value = json(?)))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'object'
+      OR "each".type = 'array')
+    AND "each".value = json(?))) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
+-- checkpoints.listing.list_by_metadata.proven(kind=container, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'object'
+      OR "each".type = 'array')
+    AND "each".value = json(?))) THEN 1
+ELSE 0 END AS is_equal, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -989,6 +1888,43 @@ AND threads.namespace >= ?
 AND threads.namespace < ?
 ORDER BY threads.thread_id, threads.namespace
 
+-- checkpoints.listing.list_checkpoints_of_runs.proven()
+WITH made AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.run_id IN (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.run_id AS run_id
+      FROM (
+        SELECT json_extract(each.value, '$[0]') AS run_id
+        FROM json_each(?) AS each) AS each_listed)
+    SELECT listed.run_id
+    FROM listed))
+SELECT threads.thread_id, threads.namespace, made.seq, made.checkpoint_id,
+  threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, checkpoints.seq AS proof_of_seq,
+  checkpoints.checkpoint_id AS proof_of_checkpoint_id, checkpoints.parent_id AS proof_of_parent_id,
+  checkpoints.ordinal AS proof_of_ordinal, checkpoints.rests_on AS proof_of_rests_on,
+  checkpoints.run_id AS proof_of_run_id, checkpoints.meta AS proof_of_meta,
+  checkpoints.occurred_at AS proof_of_occurred_at, checkpoints.created_at AS proof_of_created_at,
+  checkpoints.signature AS proof_of_signature
+FROM made
+JOIN threads ON threads.log_id = made.log_id
+JOIN checkpoints ON checkpoints.log_id = made.log_id
+AND checkpoints.seq = made.seq
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+ORDER BY threads.thread_id, threads.namespace
+
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -1008,6 +1944,34 @@ JOIN (
   ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
   LIMIT ?
   OFFSET ?) AS heads ON checkpoints.log_id = heads.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_newest.proven()
+SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM checkpoints
+JOIN (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  JOIN checkpoints AS newest ON newest.log_id = threads.log_id
+  AND newest.checkpoint_id = threads.head_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?
+  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
+  LIMIT ?
+  OFFSET ?) AS heads ON checkpoints.log_id = heads.log_id
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 LIMIT ?
 OFFSET ?
@@ -2308,6 +3272,33 @@ AND (embeddings.namespace, embeddings."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
+-- database.signed_items.read_signed_words()
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- database.signed_items.read_vector_signatures()
+SELECT embeddings.namespace, embeddings."key", embeddings.signature
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
 -- database.signed_items.sign_item()
 UPDATE store_items
 SET signature=?
@@ -3087,6 +4078,312 @@ ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, thr
 LIMIT ?
 OFFSET ?
 
+-- inspection._statements.list_recent.proven(scope=tenant, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent.proven(scope=tenant, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent.proven(scope=tenant, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent.proven(scope=tenant, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent.proven(scope=below, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) >= ?
+AND coalesce(threads.namespace, threads.namespace) < ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent.proven(scope=below, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) >= ?
+AND coalesce(threads.namespace, threads.namespace) < ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent.proven(scope=below, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) >= ?
+AND coalesce(threads.namespace, threads.namespace) < ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent.proven(scope=below, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) >= ?
+AND coalesce(threads.namespace, threads.namespace) < ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent.proven(scope=namespace, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
 -- inspection._statements.list_vectors()
 SELECT embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions
 FROM embeddings
@@ -3222,6 +4519,30 @@ AND (threads.head_id IS NOT NULL
       FROM deltas
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
+
+-- inspection._statements.read_heads.proven()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.log_id AS log_id
+  FROM (
+    SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+    FROM json_each(?) AS each) AS each_listed)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+JOIN listed ON threads.log_id = listed.log_id
+WHERE threads.head_id IS NOT NULL
+OR (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
 
 -- inspection._statements.read_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
@@ -5250,6 +6571,43 @@ AND deltas.kind IN ('entry')
 AND deltas.entry_key = ?
 ORDER BY threads.thread_id
 
+-- log.entries.find_entries_of_key.proven(scope=log)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature,
+  threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = ?
+ORDER BY threads.thread_id
+
+-- log.entries.find_entries_of_key.proven(scope=namespace)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature,
+  threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = ?
+ORDER BY threads.thread_id
+
 -- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?), updated_at=?, active_at=?
@@ -5418,6 +6776,18 @@ WHERE threads.log_id = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
+
+-- log.entries.read_version.proven()
+SELECT threads.version, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.log_id = ?
 
 -- log.entries.update_entry()
 UPDATE deltas
@@ -5991,6 +7361,55 @@ ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, thr
 LIMIT ?
 OFFSET ?
 
+-- log.listing.list_entry_logs.proven(scope=tenant)
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS entries, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_entry_logs.proven(scope=thread)
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS entries, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
 SELECT threads.thread_id, threads.updated_at
 FROM threads
@@ -6135,6 +7554,182 @@ ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
 
+-- log.listing.list_heads.proven(of=checkpoints, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id) > (?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads.proven(of=checkpoints, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.head_id IS NOT NULL
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id) > (?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads.proven(of=checkpoints, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads.proven(of=checkpoints, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.head_id IS NOT NULL
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads.proven(of=entries, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id) > (?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads.proven(of=entries, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id) > (?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads.proven(of=entries, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads.proven(of=entries, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
 -- log.listing.list_ids_in_range()
 SELECT DISTINCT threads.thread_id
 FROM threads
@@ -6170,6 +7765,32 @@ AND threads.thread_id IN (
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+
+-- log.listing.list_last_writes.proven()
+SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.thread_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.thread_id AS thread_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS thread_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.thread_id
+  FROM listed)
 AND (EXISTS (
     SELECT 1
     FROM deltas
@@ -6572,6 +8193,474 @@ ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, thr
 LIMIT ?
 OFFSET ?
 
+-- log.listing.list_logs.proven(which=all, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=all, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=all, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=all, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=all, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=all, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=prefix, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=prefix, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=prefix, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=prefix, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=prefix, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=prefix, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=thread, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=thread, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=thread, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=thread, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=thread, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs.proven(which=thread, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.log_id AS proof_log_id,
+  threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
+  threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
+  threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
+  threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
+  threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
+  threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
+  threads.meta AS proof_meta, threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
 -- log.listing.list_logs_below()
 SELECT threads.namespace, threads.head_id, threads.deleted_at
 FROM threads
@@ -6669,6 +8758,45 @@ ORDER BY threads.namespace
 LIMIT ?
 OFFSET ?
 
+-- log.listing.list_namespaces_of_thread.proven(after=False)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_namespaces_of_thread.proven(after=True)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND threads.head_id IS NOT NULL
+AND (threads.namespace) > (?)
+ORDER BY threads.namespace
+LIMIT ?
+OFFSET ?
+
 -- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
@@ -6696,6 +8824,51 @@ AND threads.namespace = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < ?))
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_threads_older.proven(after=True)
+SELECT threads.thread_id, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < ?))
+AND threads.thread_id > ?
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_threads_older.proven(after=False)
+SELECT threads.thread_id, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
 AND (EXISTS (
     SELECT 1
     FROM deltas
@@ -7214,19 +9387,27 @@ SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- maintenance.rotate_keys.delete_vectors(scope=tenant)
-DELETE FROM embeddings
-WHERE embeddings.tenant = ?
-
--- maintenance.rotate_keys.delete_vectors(scope=all)
-DELETE FROM embeddings
-WHERE embeddings.tenant != '~'
-
 -- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
 WHERE checkpoints.log_id = ?
 AND checkpoints.seq = ?
+
+-- maintenance.rotate_keys.list_items_with_vectors(scope=tenant)
+SELECT DISTINCT embeddings.tenant, embeddings.namespace, embeddings."key"
+FROM embeddings
+WHERE embeddings.tenant = ?
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.rotate_keys.list_items_with_vectors(scope=all)
+SELECT DISTINCT embeddings.tenant, embeddings.namespace, embeddings."key"
+FROM embeddings
+WHERE embeddings.tenant != '~'
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings."key"
+LIMIT ?
+OFFSET ?
 
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
@@ -8005,6 +10186,18 @@ WHEN (CASE
   WHEN (json_type(store_items.meta) = 'object') THEN 1
   ELSE 0 END = 1) THEN store_items.meta END AS meta
 FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" >= ?
+AND store_items."key" <= ?
+ORDER BY store_items."key"
+
+-- maintenance.verify.items.read_vector_sets()
+SELECT store_items."key", store_items.signature, embeddings.signature AS vector_signature
+FROM store_items LEFT OUTER
+JOIN embeddings ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items."key" = embeddings."key"
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" >= ?
@@ -12878,6 +15071,18 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
+-- store.read.has_item.proven()
+SELECT store_items.version, store_items.namespace AS proof_namespace,
+  store_items."key" AS proof_key, store_items.version AS proof_version,
+  store_items.meta AS proof_meta, store_items.codec AS proof_codec,
+  store_items.value AS proof_value, store_items.created_at AS proof_created_at,
+  store_items.updated_at AS proof_updated_at, store_items.expires_at AS proof_expires_at,
+  store_items.lifetime AS proof_lifetime, store_items.signature AS proof_signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
 -- store.read.list_expired(after=True)
 SELECT store_items.expires_at, store_items.namespace, store_items."key"
 FROM store_items
@@ -13029,6 +15234,122 @@ ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
+-- store.read.list_items.proven(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.read.list_items.proven(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.updated_at < ?
+  OR store_items.updated_at = ?
+  AND (store_items.namespace < ?
+    OR store_items.namespace = ?
+    AND store_items."key" < ?))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.read.list_items.proven(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.read.list_items.proven(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.updated_at < ?
+  OR store_items.updated_at = ?
+  AND (store_items.namespace < ?
+    OR store_items.namespace = ?
+    AND store_items."key" < ?))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.read.list_items.proven(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.read.list_items.proven(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.read.list_items.proven(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.read.list_items.proven(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
 -- store.read.list_keys(after=False)
 SELECT store_items."key"
 FROM store_items
@@ -13047,6 +15368,35 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items."key" > ?
+ORDER BY store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.read.list_keys.proven(after=False)
+SELECT store_items."key", store_items.namespace AS proof_namespace, store_items."key" AS proof_key,
+  store_items.version AS proof_version, store_items.meta AS proof_meta,
+  store_items.codec AS proof_codec, store_items.value AS proof_value,
+  store_items.created_at AS proof_created_at, store_items.updated_at AS proof_updated_at,
+  store_items.expires_at AS proof_expires_at, store_items.lifetime AS proof_lifetime,
+  store_items.signature AS proof_signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+ORDER BY store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.read.list_keys.proven(after=True)
+SELECT store_items."key", store_items.namespace AS proof_namespace, store_items."key" AS proof_key,
+  store_items.version AS proof_version, store_items.meta AS proof_meta,
+  store_items.codec AS proof_codec, store_items.value AS proof_value,
+  store_items.created_at AS proof_created_at, store_items.updated_at AS proof_updated_at,
+  store_items.expires_at AS proof_expires_at, store_items.lifetime AS proof_lifetime,
+  store_items.signature AS proof_signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
 AND store_items."key" > ?
 ORDER BY store_items."key"
 LIMIT ?
@@ -13110,6 +15460,15 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
+-- store.read.read_item.proven()
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
 -- store.read.read_items(words=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
@@ -13145,6 +15504,37 @@ AND (store_items.namespace, store_items."key") IN (
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
+-- store.read.read_items.proven(words=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- store.read.read_items.proven(words=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
 -- store.read.read_vector()
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
   embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
@@ -13161,6 +15551,26 @@ AND embeddings.model = ?
 AND embeddings.part = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+
+-- store.read.read_vector.proven()
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
+  store_items.version, store_items.namespace AS proof_namespace, store_items."key" AS proof_key,
+  store_items.version AS proof_version, store_items.meta AS proof_meta,
+  store_items.codec AS proof_codec, store_items.value AS proof_value,
+  store_items.created_at AS proof_created_at, store_items.updated_at AS proof_updated_at,
+  store_items.expires_at AS proof_expires_at, store_items.lifetime AS proof_lifetime,
+  store_items.signature AS proof_signature
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items."key" = embeddings."key"
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+AND embeddings.field = ?
+AND embeddings.model = ?
+AND embeddings.part = ?
 
 -- store.write.clear_items(below=False)
 DELETE FROM store_items

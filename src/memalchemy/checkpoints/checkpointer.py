@@ -108,6 +108,7 @@ from memalchemy.log.signed_reads import (
     check_all_checkpoints,
     check_hit_words,
     check_newest_checkpoint,
+    check_nothing_missing,
 )
 from memalchemy.log.tables import write_key_range
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
@@ -521,11 +522,8 @@ class Checkpointer(Generic[State]):
         self, thread_id: str, limit: int = 10, *, connection: HostConnection | None = None
     ) -> list[str]:
         """Return the ids of the thread's checkpoints, newest first, at most *limit*."""
-        log, limit = self._log(thread_id), check_limit(limit)
-        statement = listing.list_checkpoints(self.db.dialect, before=False)
-        binds = log.binds() | {"p_limit": limit}
-        rows = await run_query(self.db, statement, binds, connection, replica_ok=True)
-        return [row.checkpoint_id for row in rows]
+        found = self.history(thread_id, limit=limit, connection=connection)
+        return [info.checkpoint_id async for info in found]
 
     async def history(
         self,
@@ -755,10 +753,10 @@ class Checkpointer(Generic[State]):
         ``compressed_size``, or 1.0 of an empty thread; ``full_checkpoints`` and
         ``delta_checkpoints``.
         """
-        binds = self._log(thread_id).binds()
-        rows = await run_query(
-            self.db, listing.measure_log(self.db.dialect), binds, connection, replica_ok=True
-        )
+        log = self._log(thread_id)
+        binds = log.binds()
+        statement, check = listing.measure_log(self.db.dialect), self._check_of(log)
+        rows = await run_query(self.db, statement, binds, connection, replica_ok=True, check=check)
         count, raw, stored, full = tuple(rows[0])
         return {
             "total_checkpoints": count,
@@ -1022,9 +1020,9 @@ class Checkpointer(Generic[State]):
         log = self._log(thread_id)
         check_name(checkpoint_id, "checkpoint_id")
         binds = log.binds() | {"p_checkpoint_id": checkpoint_id} | write_key_range(checkpoint_id)
-        rows = await run_query(
-            self.db, pending_writes.read_writes(self.db.dialect), binds, connection
-        )
+        statement = pending_writes.read_writes(self.db.dialect)
+        check = self._check_of(log)
+        rows = await run_query(self.db, statement, binds, connection, check=check)
         return load.decode_writes(log, checkpoint_id, rows, self.db.keyring)
 
     async def get_writes_batch(
@@ -1054,8 +1052,14 @@ class Checkpointer(Generic[State]):
         rows: list[Any] = []
         statement = pending_writes.read_writes_of_checkpoints(self.db.dialect)
         for listed in pending_writes.bind_write_keys(self.db.dialect, ids):
-            rows += await run_query(self.db, statement, log.binds() | listed, connection)
+            binds = log.binds() | listed
+            check = self._check_of(log)
+            rows += await run_query(self.db, statement, binds, connection, check=check)
         return rows
+
+    def _check_of(self, log: Log) -> Callable[[], Program[None]]:
+        """Return the program that holds a log to its head, after some of its rows were read."""
+        return partial(check_nothing_missing, self.db.dialect, log, self.db.signing)
 
     async def snapshot(
         self,

@@ -29,7 +29,7 @@ from memalchemy.log import Log
 from memalchemy.log.entries import MAX_POSITION, read_entries
 from memalchemy.log.listing import all_threads, list_logs_of_thread
 from memalchemy.log.scan import run_query, scan
-from memalchemy.log.signed_reads import check_entries
+from memalchemy.log.signed_reads import check_entries, check_sums
 
 Record = ExportRecord
 
@@ -64,10 +64,18 @@ async def records(
         for path in paths:
             assert path is not None
             log = Log(db.tenant, thread_id, path)
+            await _check_log(db, log, connection)
             async for record in _checkpoints(db, log, connection):
                 yield record
             async for record in _entries(db, log, connection):
                 yield record
+
+
+async def _check_log(db: Database, log: Log, connection: HostConnection | None) -> None:
+    """Check that no row of a log is missing, in a database with signing keys."""
+    if db.signing.signs:
+        check = partial(check_sums, db.dialect, log, db.signing)
+        await db.run(check, READ, connection=connection)
 
 
 async def _checkpoints(

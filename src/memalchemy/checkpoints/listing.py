@@ -19,6 +19,12 @@ from sqlalchemy import literal_column as constant
 
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database
+from memalchemy.database.proven_reads import (
+    HEADS,
+    NAMED_CHECKPOINTS,
+    if_live,
+    proven_statement,
+)
 from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.keys import decode_namespace
@@ -47,9 +53,13 @@ def info_columns() -> list[ColumnElement[Any]]:
     ]
 
 
-def live_checkpoints() -> Any:
-    """Return checkpoints joined to their heads, if these are live; binds ``p_now``."""
-    return CHECKPOINTS.join(THREADS, and_(same_log(THREADS, CHECKPOINTS), live()))
+def live_checkpoints(proven: bool = False) -> Any:
+    """Return checkpoints joined to their heads, if these are live; binds ``p_now``.
+
+    In a form that is *proven* they may be dead.
+    """
+    here = and_(same_log(THREADS, CHECKPOINTS), *if_live(proven, live()))
+    return CHECKPOINTS.join(THREADS, here)
 
 
 def info(db: Database, row: Any) -> CheckpointInfo:
@@ -100,8 +110,8 @@ def list_until(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
-def list_newest(dialect: Dialect) -> Executable:
+@proven_statement(HEADS)
+def list_newest(dialect: Dialect, proven: bool) -> Executable:
     """Select the newest checkpoints over all threads.
 
     The newest N are all in the N threads saved last, so of older threads one checkpoint is read.
@@ -115,17 +125,19 @@ def list_newest(dialect: Dialect) -> Executable:
             newest,
             and_(same_log(newest, THREADS), newest.c.checkpoint_id == THREADS.c.head_id),
         )
-        .where(in_namespace(THREADS, below=False), live())
+        .where(in_namespace(THREADS, below=False), *if_live(proven, live()))
         .order_by(*_newest_first(newest))
         .limit(bindparam("p_limit"))
         .subquery("heads")
     )
+    listed = CHECKPOINTS.join(heads, same_log(CHECKPOINTS, heads))
+    if proven:
+        listed = listed.join(THREADS, same_log(THREADS, CHECKPOINTS))
     return (
         select(
             heads.c.thread_id, heads.c.namespace, *(CHECKPOINTS.c[name] for name in CHECKPOINT_ROW)
         )
-        .select_from(CHECKPOINTS)
-        .join(heads, same_log(CHECKPOINTS, heads))
+        .select_from(listed)
         .order_by(*_newest_first(CHECKPOINTS))
         .limit(bindparam("p_limit"))
     )
@@ -150,8 +162,8 @@ def _has_pair(dialect: Dialect, kind: str) -> ColumnElement[bool]:
 METADATA_KINDS = ("text", "number", "true", "false", "null", "container")
 
 
-@statement(kind=METADATA_KINDS, exact=(True, False))
-def list_by_metadata(dialect: Dialect, kind: str, exact: bool) -> Executable | None:
+@proven_statement(HEADS, kind=METADATA_KINDS, exact=(True, False))
+def list_by_metadata(dialect: Dialect, kind: str, exact: bool, proven: bool) -> Executable | None:
     """Select checkpoints whose metadata has a key with a value, newest first.
 
     Unless *exact*, some may have another value, where `json_may_equal` finds them: ``is_equal`` is
@@ -163,7 +175,9 @@ def list_by_metadata(dialect: Dialect, kind: str, exact: bool) -> Executable | N
         return None
     looked_at = _has_pair(dialect, kind) if exact or indexed is None else indexed
     in_live_log: Any = select(constant("1")).where(
-        same_log(THREADS, CHECKPOINTS), in_namespace(THREADS, below=False), live()
+        same_log(THREADS, CHECKPOINTS),
+        in_namespace(THREADS, below=False),
+        *if_live(proven, live()),
     )
     order = _newest_first(CHECKPOINTS)
     # The rows themselves, and the other look at the metadata, are only of those that are returned.
@@ -246,8 +260,8 @@ def measure_log(dialect: Dialect) -> Executable:
     ).where(of_log(CHECKPOINTS), is_live)
 
 
-@statement()
-def list_checkpoints_of_runs(dialect: Dialect) -> Executable:
+@proven_statement(NAMED_CHECKPOINTS)
+def list_checkpoints_of_runs(dialect: Dialect, proven: bool) -> Executable:
     """Select the checkpoints below a namespace that have one of the run ids ``p_keys`` lists."""
     named = dialect.statements.rows_from_list("p_keys", ("run_id",))
     # SQLite would rather go through all threads of the tenant.
@@ -257,9 +271,13 @@ def list_checkpoints_of_runs(dialect: Dialect) -> Executable:
         ),
         "made",
     )
+    named_here = made.join(THREADS, same_log(THREADS, made))
+    if proven:
+        here = and_(same_log(CHECKPOINTS, made), CHECKPOINTS.c.seq == made.c.seq)
+        named_here = named_here.join(CHECKPOINTS, here)
     return (
         select(THREADS.c.thread_id, THREADS.c.namespace, made.c.seq, made.c.checkpoint_id)
-        .select_from(made.join(THREADS, same_log(THREADS, made)))
+        .select_from(named_here)
         .where(in_namespace(THREADS, below=True))
         .order_by(THREADS.c.thread_id, THREADS.c.namespace)
     )
@@ -268,8 +286,8 @@ def list_checkpoints_of_runs(dialect: Dialect) -> Executable:
 SCOPES = ("log", "thread", "namespace", "tenant")
 
 
-@statement(scope=SCOPES, until=(True, False), after=(True, False))
-def list_by_id(dialect: Dialect, scope: str, until: bool, after: bool) -> Executable:
+@proven_statement(HEADS, scope=SCOPES, until=(True, False), after=(True, False))
+def list_by_id(dialect: Dialect, scope: str, until: bool, after: bool, proven: bool) -> Executable:
     """Select a page of checkpoints by their ids, the highest first.
 
     Those of a log, of all logs in a namespace, or of the logs of a thread or a tenant in a
@@ -292,7 +310,7 @@ def list_by_id(dialect: Dialect, scope: str, until: bool, after: bool) -> Execut
     order = (name.desc(), THREADS.c.thread_id, THREADS.c.namespace)
     return (
         select(*info_columns())
-        .select_from(live_checkpoints())
+        .select_from(live_checkpoints(proven))
         .where(*where)
         .order_by(*order)
         .limit(bindparam("p_limit"))

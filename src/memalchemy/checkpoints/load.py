@@ -36,9 +36,10 @@ from memalchemy.log import Head, Log, read_head
 from memalchemy.log.copy import read_position
 from memalchemy.log.pending_writes import is_write
 from memalchemy.log.signed_reads import (
+    check_nothing_missing,
     check_states,
-    check_sums,
     check_write,
+    missing_checkpoint,
     name_columns,
     no_proof_columns,
     proof_columns,
@@ -176,10 +177,37 @@ def load_chain(
             return tip
     which = "newest" if checkpoint_id is None else "named"
     values = log.head_binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
-    rows = yield read_chain(dialect, which=which, signed=keys.signs), values
-    if not rows and keys.signs:
-        yield from check_sums(dialect, log, keys)
+    chain = read_chain(dialect, which=which, signed=keys.signs)
+    rows: Sequence[Any] = yield chain, values
+    if not rows:
+        rows = yield from _read_again(dialect, log, checkpoint_id, now, keys, chain, values)
     return _to_tip(rows, keys.signs) if rows else None
+
+
+def _read_again(
+    dialect: Dialect,
+    log: Log,
+    checkpoint_id: str | None,
+    now: datetime,
+    keys: SigningKeys,
+    query: Executable,
+    values: dict[str, Any],
+) -> Program[Sequence[Any]]:
+    """Return the rows of a checkpoint that was not found, if it was saved meanwhile.
+
+    Raises:
+        Corrupt: its state is missing; or see `check_sums`.
+    """
+    seq = yield from missing_checkpoint(dialect, log, checkpoint_id, now, keys)
+    while seq is not None:
+        rows = yield query, values
+        if any(getattr(row, "overwrites", STATE_ROW) == STATE_ROW for row in rows):
+            return rows
+        before = seq
+        seq = yield from missing_checkpoint(dialect, log, checkpoint_id, now, keys)
+        if seq == before:
+            raise Corrupt(f"a state of thread {log.thread_id!r} is missing at position {seq}")
+    return ()
 
 
 def _load_known(dialect: Dialect, log: Log, now: datetime, known: Tip) -> Program[Tip | None]:
@@ -336,11 +364,15 @@ def load_snapshot(
     if checkpoint_id is not None:
         which = "named"
         values |= write_key_range(checkpoint_id)
-    rows = yield read_snapshot(dialect, which=which, signed=keys.signs), values
+    query = read_snapshot(dialect, which=which, signed=keys.signs)
+    rows: Sequence[Any] = yield query, values
     states = [row for row in rows if row.overwrites == STATE_ROW]
+    if states:
+        yield from check_nothing_missing(dialect, log, keys)
+    else:
+        rows = yield from _read_again(dialect, log, checkpoint_id, now, keys, query, values)
+        states = [row for row in rows if row.overwrites == STATE_ROW]
     if not states:
-        if keys.signs:
-            yield from check_sums(dialect, log, keys)
         return None
     states.sort(key=lambda row: row.seq)
     writes = [row for row in rows if row.overwrites != STATE_ROW]

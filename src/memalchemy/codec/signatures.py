@@ -2,7 +2,8 @@
 
 A signature tells whether whoever wrote a row had the key. It is a version byte, the id of its key
 and two hashes of 16 bytes: the first is of what a load reads, the second of what only a search
-reads, such as the words of a state, and of the first. So a load need not read the words.
+reads, such as the words of a state, and of the first. So a load need not read the words. That of an
+item that has vectors has a third, of their signatures, which the second covers as well.
 
 The version says how values become the bytes that are hashed. Rows are signed with version 2, and
 those of version 1 are checked as well: it left fractions of seconds out.
@@ -38,7 +39,8 @@ _ENCODINGS: dict[bytes, _Encode] = {_VERSION: encode_fields, b"\x01": encode_fie
 """The bytes that a signature of each version is made of."""
 _ID, _HASH, _NONCE = 4, 16, 8
 _PREFIX = len(_VERSION) + _ID
-_ROW_LENGTHS = {_PREFIX + _HASH, _PREFIX + 2 * _HASH}
+_WORDS_LENGTHS = {_PREFIX + 2 * _HASH, _PREFIX + 3 * _HASH}
+_ROW_LENGTHS = {_PREFIX + _HASH, *_WORDS_LENGTHS}
 _POSITION = 8
 _HEAD_LENGTH = _PREFIX + _NONCE + _POSITION + 3 * _HASH
 _MODULUS = 1 << 8 * _HASH
@@ -205,9 +207,10 @@ class SigningKeys:
         if scheme is None:
             return
         assert signature is not None
-        if len(signature) != _PREFIX + 2 * _HASH:
+        if len(signature) not in _WORDS_LENGTHS:
             raise Corrupt("a signature has not the length of one")
-        if scheme.hash((signature[_PREFIX : _PREFIX + _HASH], *words)) != signature[-_HASH:]:
+        first, second, *third = _hashes_of(signature)
+        if scheme.hash((first, *words, *third)) != second:
             raise _not_what_was_signed()
 
     def check_whole(
@@ -221,6 +224,44 @@ class SigningKeys:
         self.check(signature, content)
         if words is not None:
             self.check_words(signature, words)
+
+    def with_vectors(
+        self, signature: bytes, words: Sequence[Any], vectors: Iterable[bytes | None]
+    ) -> bytes:
+        """Return the signature of an item so that it proves which vectors the item has.
+
+        Args:
+            words: as they were given to `sign`.
+            vectors: the signatures of the vectors, in any order.
+        """
+        scheme = self._scheme_of(signature)
+        assert scheme is not None
+        first, *_ = _hashes_of(signature)
+        listed = _listed(vectors)
+        third = [scheme.hash((first, *listed))] if listed else []
+        second = scheme.hash((first, *words, *third))
+        return b"".join((signature[: _PREFIX + _HASH], second, *third))
+
+    def proves_vectors(self, signature: bytes | None) -> bool:
+        """Return whether an item's signature tells that the item has vectors."""
+        return signature is not None and len(signature) == _PREFIX + 3 * _HASH
+
+    def check_vectors(self, signature: bytes | None, vectors: Iterable[bytes | None]) -> None:
+        """Hold the vectors of an item, by their signatures, to the third hash of its signature.
+
+        Raises:
+            Corrupt, NotSigned, KeyMissing: see `check`.
+        """
+        scheme = self._scheme_of(signature)
+        if scheme is None or not self.proves_vectors(signature):
+            return
+        assert signature is not None
+        first, _, third = _hashes_of(signature)
+        if scheme.hash((first, *_listed(vectors))) != third:
+            raise Corrupt(
+                "its vectors are not those that it was signed with: some were removed, added, or "
+                "replaced by older ones."
+            )
 
     def is_up_to_date(self, signature: bytes | None) -> bool:
         """Return whether a signature has the newest version, and was made with the first key."""
@@ -352,6 +393,18 @@ UNSIGNED = SigningKeys()
 def signing_key_id(signature: bytes) -> str:
     """Return the id of the key that a row was signed with; it tells nothing of the key."""
     return signature[len(_VERSION) : _PREFIX].hex()
+
+
+def _hashes_of(signature: bytes) -> list[bytes]:
+    """Return the hashes of the signature of a row."""
+    ends = range(_PREFIX, len(signature), _HASH)
+    return [signature[start : start + _HASH] for start in ends]
+
+
+def _listed(vectors: Iterable[bytes | None]) -> list[Any]:
+    """Return what is hashed of the vectors of an item, which have no order; nothing of none."""
+    signed = sorted(one for one in vectors if one is not None)
+    return ["vectors", *signed] if signed else []
 
 
 def _to_sums(both: bytes) -> Sums:

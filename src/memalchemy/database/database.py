@@ -35,6 +35,7 @@ from memalchemy.database.key_registry import KeyRegistry, refuse_payloads
 from memalchemy.database.known_heads import KnownHead, KnownHeads
 from memalchemy.database.per_database import shared
 from memalchemy.database.program_runner import Decode
+from memalchemy.database.proven_reads import prove_rows
 from memalchemy.database.replica import Replica
 from memalchemy.database.sealing import seal_payloads
 from memalchemy.database.signed_logs import Overtaken
@@ -498,6 +499,8 @@ class Database:
             CapabilityMissing: it is maintenance, through PgBouncer or in memory.
             KeyMissing: it may write payloads, and the tenant is encrypted with other keys.
         """
+        if self.signing.signs:
+            program = prove_rows(program, self.tenant, self.signing)
         if intent.writes:
             if intent.writes_payloads is True:
                 await self.check_payloads(connection)

@@ -6,7 +6,8 @@ creation are taken over as they are, if the anchor allows them. A statement that
 place builds on the rest of the row: that is held to its signature before, and signed anew after it.
 
 A vector is signed with the version of its item. Where a put keeps vectors, they are signed for the
-new version when the program ends.
+new version when the program ends. Then the signature of an item is extended by a hash of those of
+its vectors, so that none of them is removed without a trace.
 
 What memalchemy keeps for itself, such as counters of changes, is written by statements without a
 signature. Nobody is given it as an item, and every read of it can do with any value.
@@ -14,7 +15,7 @@ signature. Nobody is given it as an item, and every read of it can do with any v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,10 @@ class ItemSigner:
         self._keys = keys
         self._put: dict[Place, int] = {}
         """The new versions of items whose vectors may have been kept."""
+        self._with_vectors: set[Place] = set()
+        """The items whose vectors the program has changed, or may have."""
+        self._listed: list[tuple[str, dict[str, Any]]] = []
+        """Tenants, and binds that list items whose vectors were removed."""
 
     # --- Around a statement ----------------------------------------------------------------------
 
@@ -73,9 +78,8 @@ class ItemSigner:
         if work.proves not in (None, "order") and work.does == "delete":
             yield from self._prove_items(binds)
         elif work.table == "embeddings":
-            if work.does == "delete" and work.binds.issuperset(_KEY_BINDS):
-                self._put.pop(_place_of(binds), None)
-            elif "p_signature" in work.binds:
+            yield from self._open_vectors(work, binds)
+            if "p_signature" in work.binds:
                 self._sign_vector(binds)  # type: ignore[arg-type]
         elif "i_signature" in work.binds:
             names = (binds[f"i_{name}"] for name in ("namespace", "key", "version", "created_at"))
@@ -112,10 +116,17 @@ class ItemSigner:
             if version > 1:
                 tenants.setdefault(place[0], []).append(place)
         for tenant, places in tenants.items():
-            listed = [(namespace, encode_id(key)) for _, namespace, key in places]
-            for keys in self._dialect.statements.list_batches("p_keys", listed):
+            for keys in self._lists_of(places):
                 rows = yield read_signed_vectors(self._dialect), {"k_tenant": tenant} | keys
                 yield from self._sign_kept(tenant, rows)
+                self._with_vectors |= {(tenant, row.namespace, row.key) for row in rows}
+        by_tenant: dict[str, list[Place]] = {}
+        for place in sorted(self._with_vectors):
+            by_tenant.setdefault(place[0], []).append(place)
+        for tenant, places in by_tenant.items():
+            self._listed += ((tenant, keys) for keys in self._lists_of(places))
+        for tenant, keys in self._listed:
+            yield from self._sign_sets(tenant, keys)
 
     # --- Rows that a statement binds -------------------------------------------------------------
 
@@ -160,6 +171,43 @@ class ItemSigner:
             else:
                 yield from hold_missing(self._dialect, place[0], identity, self._keys)
 
+    # --- Which vectors an item has ---------------------------------------------------------------
+
+    def _open_vectors(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
+        """Note which items' vectors a statement changes; prove those that are there."""
+        if work.binds.issuperset(_KEY_BINDS):
+            place = _place_of(binds)
+            if place not in self._put and place not in self._with_vectors:
+                for keys in self._lists_of([place]):
+                    yield from check_vector_sets(self._dialect, place[0], keys, self._keys)
+            if work.does == "delete":
+                self._put.pop(place, None)
+            self._with_vectors.add(place)
+        elif listed := _listed_in(binds):
+            self._listed.append((binds["k_tenant"], listed))
+
+    def _lists_of(self, places: Iterable[Place]) -> Iterator[dict[str, Any]]:
+        listed = [(namespace, encode_id(key)) for _, namespace, key in places]
+        return self._dialect.statements.list_batches("p_keys", listed)
+
+    def _sign_sets(self, tenant: str, keys: Mapping[str, Any]) -> Program[None]:
+        """Sign which vectors the items have that *keys* lists."""
+        binds = {"k_tenant": tenant, **keys}
+        items = yield read_signed_words(self._dialect), binds
+        vectors = yield from _vector_signatures(self._dialect, binds)
+        signing = []
+        for row in items:
+            if row.signature is None:
+                continue
+            words = [getattr(row, name) for name in ITEM_WORDS]
+            own = vectors.get((row.namespace, row.key), ())
+            signature = self._keys.with_vectors(row.signature, words, own)
+            if signature != row.signature:
+                place = dict(zip(_KEY_BINDS, (tenant, row.namespace, row.key), strict=True))
+                signing.append(place | {"p_signature": signature})
+        if signing:
+            yield sign_item(self._dialect), signing
+
     # --- Rows that are there ---------------------------------------------------------------------
 
     def _read_item(self, binds: Mapping[str, Any]) -> Program[Any | None]:
@@ -176,8 +224,7 @@ class ItemSigner:
         if "k_key" in binds:
             rows: Iterable[Any] = yield read_signed_item(self._dialect), _key_of(binds)
         else:
-            listed = {name: one for name, one in binds.items() if name.startswith("p_keys")}
-            rows = yield read_signed_items(self._dialect), {"k_tenant": tenant} | listed
+            rows = yield read_signed_items(self._dialect), {"k_tenant": tenant} | _listed_in(binds)
         for row in rows:
             prove_item(row, tenant, self._keys)
 
@@ -188,6 +235,11 @@ class ItemSigner:
             with errors_about(f"the item {row.key!r} in {row.namespace}"):
                 check_item(row, row.tenant, self._keys)
                 self._keys.check_words(row.signature, [getattr(row, name) for name in ITEM_WORDS])
+                place = _place_of(binds)
+                if self._keys.proves_vectors(row.signature) and place not in self._with_vectors:
+                    for keys in self._lists_of([place]):
+                        yield from check_vector_sets(self._dialect, place[0], keys, self._keys)
+                    self._with_vectors.add(place)
 
     def _sign_changed(self, binds: Mapping[str, Any]) -> Program[None]:
         """Sign the item that a statement has changed, unless it was not signed before."""
@@ -216,6 +268,50 @@ class ItemSigner:
                 signing.append(place | named | {"p_signature": self._keys.sign(content)})
         if signing:
             yield sign_vector(self._dialect), signing
+
+
+def _listed_in(binds: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of *binds* that list items."""
+    return {name: one for name, one in binds.items() if name.startswith("p_keys")}
+
+
+def check_vector_sets(
+    dialect: Dialect, tenant: str, listed: Mapping[str, Any], keys: SigningKeys
+) -> Program[None]:
+    """Check that the items of a tenant which *listed* names have the vectors that they say.
+
+    Two statements; one if none of them has vectors.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `SigningKeys.check_vectors`; the item is named.
+    """
+    binds = {"k_tenant": tenant, **listed}
+    items = yield read_signed_words(dialect), binds
+    if not any(keys.proves_vectors(row.signature) for row in items):
+        return
+    vectors: dict[tuple[str, str], list[Any]] = {}
+    for row in (yield read_signed_vectors(dialect), binds):
+        vectors.setdefault((row.namespace, row.key), []).append(row)
+    for row in items:
+        own = vectors.get((row.namespace, row.key), [])
+        with errors_about(f"the item {row.key!r} in {row.namespace}"):
+            keys.check_words(row.signature, [getattr(row, name) for name in ITEM_WORDS])
+            keys.check_vectors(row.signature, [one.signature for one in own])
+        with errors_about(f"a vector of the item {row.key!r} in {row.namespace}"):
+            for one in own:
+                given = stored_vector_bytes(one.vector)
+                content = vector_content_of(one, tenant, given, version=row.version)
+                keys.check(one.signature, content)
+
+
+def _vector_signatures(
+    dialect: Dialect, binds: Mapping[str, Any]
+) -> Program[dict[tuple[str, str], list[bytes | None]]]:
+    """Return the signatures of the vectors of listed items, by namespace and key."""
+    found: dict[tuple[str, str], list[bytes | None]] = {}
+    for row in (yield read_vector_signatures(dialect), binds):
+        found.setdefault((row.namespace, row.key), []).append(row.signature)
+    return found
 
 
 def _key_of(binds: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,6 +390,27 @@ def read_signed_vectors(dialect: Dialect) -> Executable:
         _bound(EMBEDDINGS, ["tenant"], "k"),
         tuple_(EMBEDDINGS.c.namespace, EMBEDDINGS.c.key).in_(names),
     )
+
+
+def _listed_rows(dialect: Dialect, table: Table, names: Iterable[str]) -> Executable:
+    """Select columns of the rows of the items that ``p_keys`` lists."""
+    listed = dialect.statements.rows_from_list("p_keys", ("namespace", "key"))
+    keys: Any = select(listed.c.namespace, listed.c.key)
+    here = tuple_(table.c.namespace, table.c.key).in_(keys)
+    columns = (table.c[name] for name in names)
+    return select(*columns).where(_bound(table, ["tenant"], "k"), here)
+
+
+@statement()
+def read_signed_words(dialect: Dialect) -> Executable:
+    """Select the versions, words and signatures of the items that ``p_keys`` lists."""
+    return _listed_rows(dialect, ITEMS, ("namespace", "key", "version", *ITEM_WORDS, "signature"))
+
+
+@statement()
+def read_vector_signatures(dialect: Dialect) -> Executable:
+    """Select the signatures of the vectors of the items that ``p_keys`` lists."""
+    return _listed_rows(dialect, EMBEDDINGS, ("namespace", "key", "signature"))
 
 
 @statement()

@@ -226,7 +226,7 @@ class LogSigner:
             return
         names = [self._names[one] for one in new]
         keys = {log_key(*name[:2], path) for name in names for path in _upwards(name[2])}
-        for listed in _list_logs(self._dialect, sorted(keys)):
+        for listed in list_logs(self._dialect, sorted(keys)):
             for head in (yield read_signed_heads(self._dialect), listed):
                 with errors_about(f"thread {head.thread_id!r} in {head.namespace}"):
                     check_head(head, self._keys)
@@ -501,7 +501,7 @@ def _upwards(path: str) -> Iterator[str]:
         yield f"/{'/'.join(parts[:count])}/"
 
 
-def _list_logs(dialect: Dialect, keys: Sequence[UUID]) -> Iterator[dict[str, Any]]:
+def list_logs(dialect: Dialect, keys: Sequence[UUID]) -> Iterator[dict[str, Any]]:
     """Yield the binds that list logs, in as many lists as they take."""
     if dialect.distributed:
         return ({"k_log_id": key} for key in keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from memalchemy._cache import BoundedCache
@@ -19,6 +20,7 @@ from memalchemy.inspection.tree import resolved, tree, value_at
 from memalchemy.keys import decode_namespace
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
+from memalchemy.log.signed_reads import check_nothing_missing
 
 ANCESTORS = 2_000
 """Steps whose writes a state is completed from, at most."""
@@ -55,7 +57,8 @@ class States:
         else:
             statement = listing.read_checkpoint(self.db.dialect)
             binds |= {"p_checkpoint_id": at}
-        rows = await run_query(self.db, statement, binds)
+        check = partial(check_nothing_missing, self.db.dialect, log, self.db.signing)
+        rows = await run_query(self.db, statement, binds, check=check)
         return listing.info(self.db, rows[0]) if rows else None
 
     async def require_checkpoint(self, log: Log, at: str | None) -> CheckpointInfo:

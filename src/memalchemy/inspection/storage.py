@@ -12,7 +12,7 @@ from memalchemy import _detached, space
 from memalchemy.contracts import MAX_LIMIT
 from memalchemy.database import Database
 from memalchemy.dialects import namespace_binds
-from memalchemy.errors import MemalchemyError
+from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._logs import query, read_heads
 from memalchemy.inspection._records import Record, framework_of
@@ -182,4 +182,6 @@ async def _count_logs(db: Database, *, exact: bool) -> dict[str, int]:
         )
         found[name] = found.get(name, 0) + int(counted[0].logs)
         low = "/\x01" if path == "/" else path[:-1] + "0"
+        if low <= place:
+            raise Corrupt(f"the stored namespace {place!r} is malformed")
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import StoreItem
 from memalchemy.database import Database
+from memalchemy.database.signed_items import check_vector_sets
 from memalchemy.errors import InvalidArgument, KeyMissing, NotEncrypted, NotFound
 from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._internal import internal_binds, is_internal
@@ -18,7 +19,9 @@ from memalchemy.inspection._logs import Namespace, query
 from memalchemy.inspection._records import Record, item_preview, item_record, kind_of
 from memalchemy.inspection.tree import tree, value_at
 from memalchemy.keys import check_namespace, decode_namespace, encode_namespace
-from memalchemy.search.scope import scope_binds
+from memalchemy.log.scan import run_query
+from memalchemy.search.scope import key_lists, scope_binds
+from memalchemy.statements import Program
 from memalchemy.store import Store
 from memalchemy.store.read import decode_value
 
@@ -130,7 +133,7 @@ async def read_item(
     item = await _require_item(store, place, key)
     binds = _item_key(store.db, place, key)
     sizes = await query(store.db, statements.measure_item, binds)
-    vectors = await query(store.db, statements.list_vectors, binds | {"p_limit": 100})
+    vectors = await _list_vectors(store.db, binds, 100)
     size = int(sizes[0].bytes) if sizes else None
     node = await asyncio.to_thread(lambda: tree(value_at(item.value, path), offset=offset))
     return item_record(place, item, size, len(vectors), item_preview(item.value)) | {
@@ -150,15 +153,25 @@ async def read_item(
     }
 
 
+async def _list_vectors(db: Database, item: Mapping[str, Any], most: int) -> Any:
+    """Return which vectors an item has, the first *most*; held to its signature."""
+
+    def check() -> Program[None]:
+        if db.signing.signs:
+            for listed in key_lists(db.dialect, [(item["k_namespace"], item["k_key"])]):
+                yield from check_vector_sets(db.dialect, db.tenant, listed, db.signing)
+
+    statement = statements.list_vectors(db.dialect)
+    return await run_query(db, statement, {**item, "p_limit": most}, replica_ok=True, check=check)
+
+
 async def list_neighbours(
     store: Store, namespace: Iterable[str], key: str, *, limit: int = 10
 ) -> Record:
     """Return the items of the namespace whose vectors are nearest to the item's first one."""
     place = check_namespace(namespace)
     await _require_item(store, place, key)
-    vectors = await query(
-        store.db, statements.list_vectors, _item_key(store.db, place, key) | {"p_limit": 1}
-    )
+    vectors = await _list_vectors(store.db, _item_key(store.db, place, key), 1)
     if not vectors:
         return {"neighbours": []}
     first = vectors[0]

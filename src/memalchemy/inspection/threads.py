@@ -23,6 +23,7 @@ from memalchemy.log.listing import (
     range_of_prefix,
 )
 from memalchemy.log.scan import run_query
+from memalchemy.log.signed_reads import check_nothing_missing
 from memalchemy.log.tables import truncate_to_second
 
 MATCHES = 1_000
@@ -74,7 +75,8 @@ async def read_thread(db: Database, thread_id: str, namespace: Iterable[str] = (
     head = await read_head(db, log)
     (record,) = await thread_records(db, [head])
     binds = {"k_tenant": log.tenant, "k_thread_id": log.thread_id}
-    rows = await query(db, list_logs_of_thread, binds)
+    check = partial(check_nothing_missing, db.dialect, log, db.signing)
+    rows = await run_query(db, list_logs_of_thread(db.dialect), binds, replica_ok=True, check=check)
     others = [
         row.namespace for row in rows if row.deleted_at is None and row.namespace != log.namespace
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from memalchemy._cursors import decode_cursor, encode_cursor
@@ -17,6 +18,7 @@ from memalchemy.inspection.writes import count_writes
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
+from memalchemy.log.signed_reads import check_nothing_missing
 
 MAX_LANES = 32
 """Lanes that are told apart; what is beyond them is in the last one."""
@@ -96,7 +98,8 @@ async def read_timeline(
         lanes = Lanes([one if isinstance(one, str) else None for one in expected])
     binds = log.binds() | {"p_limit": limit + 1, "p_before": before}
     statement = listing.list_checkpoints(db.dialect, before=before is not None)
-    rows = await run_query(db, statement, binds, replica_ok=True)
+    check = partial(check_nothing_missing, db.dialect, log, db.signing)
+    rows = await run_query(db, statement, binds, replica_ok=True, check=check)
     if not rows and is_first:
         await read_head(db, log)
     infos = [listing.info(db, row) for row in rows]

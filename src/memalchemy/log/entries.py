@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.contracts import UNSET, Unset
+from memalchemy.database.proven_reads import HEADS, if_live, proven_statement
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.errors import ThreadDeleted
 from memalchemy.log.delete import remove_log
@@ -248,8 +249,8 @@ def read_changes(dialect: Dialect, whole: bool) -> Executable:
     return query if whole else query.execution_options(**{NAMELESS: True})
 
 
-@statement(scope=("log", "namespace"))
-def find_entries_of_key(dialect: Dialect, scope: str) -> Executable:
+@proven_statement(HEADS, scope=("log", "namespace"))
+def find_entries_of_key(dialect: Dialect, scope: str, proven: bool) -> Executable:
     """Select the entries with the key ``p_key``: of a log, or of each log of a namespace.
 
     For the second the index of keys is asked once for each log.
@@ -260,7 +261,7 @@ def find_entries_of_key(dialect: Dialect, scope: str) -> Executable:
         select(THREADS.c.thread_id, *(DELTAS.c[name] for name in _ENTRY_COLUMNS))
         .select_from(THREADS)
         .join(DELTAS, same_log(DELTAS, THREADS))
-        .where(*where, live(), is_entry(), key)
+        .where(*where, *if_live(proven, live()), is_entry(), key)
         .order_by(THREADS.c.thread_id)
     )
 
@@ -293,10 +294,10 @@ def count_entries(dialect: Dialect) -> Executable:
     return select(func.count()).select_from(DELTAS).where(of_log(DELTAS), is_entry(), _is_live())
 
 
-@statement()
-def read_version(dialect: Dialect) -> Executable:
+@proven_statement(HEADS)
+def read_version(dialect: Dialect, proven: bool) -> Executable:
     """Select the version of a live log."""
-    return select(THREADS.c.version).where(of_log(THREADS), live())
+    return select(THREADS.c.version).where(of_log(THREADS), *if_live(proven, live()))
 
 
 def all_binds(log: Log) -> dict[str, Any]:

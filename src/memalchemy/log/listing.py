@@ -26,6 +26,7 @@ from sqlalchemy import (
 
 from memalchemy.contracts import LogInfo, check_query
 from memalchemy.database import Database, HostConnection
+from memalchemy.database.proven_reads import HEADS, if_live, proven_statement
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.keys import check_thread_id, decode_namespace, encode_id, encode_namespace
 from memalchemy.log.entries import has_entries, is_entry, is_not_empty
@@ -63,11 +64,11 @@ def newest_first(query: Any, dialect: Dialect, key: tuple[str, ...], after: bool
     return query.order_by(active.desc(), last.desc(), *names).limit(bindparam("p_limit"))
 
 
-@statement(of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
-def list_heads(dialect: Dialect, of: str, after: bool, prefix: bool) -> Executable:
+@proven_statement(HEADS, of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
+def list_heads(dialect: Dialect, of: str, after: bool, prefix: bool, proven: bool) -> Executable:
     """Select a page of threads with a checkpoint, or with an entry, most recently written first."""
     query = select(THREADS.c.thread_id, THREADS.c.updated_at).where(
-        in_namespace(THREADS, below=False), live(), _has(of)
+        in_namespace(THREADS, below=False), *if_live(proven, live()), _has(of)
     )
     if prefix:
         query = query.where(_is_in_id_range())
@@ -93,30 +94,35 @@ def list_ids_in_range(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
-def list_last_writes(dialect: Dialect) -> Executable:
+@proven_statement(HEADS)
+def list_last_writes(dialect: Dialect, proven: bool) -> Executable:
     """Select the last write of each thread in ``p_thread_ids`` that has an entry."""
     named = dialect.statements.rows_from_list("p_thread_ids", ("thread_id",))
     ids: Any = select(named.c.thread_id)
     return select(THREADS.c.thread_id, THREADS.c.updated_at).where(
-        in_namespace(THREADS, below=False), THREADS.c.thread_id.in_(ids), live(), has_entries()
+        in_namespace(THREADS, below=False),
+        THREADS.c.thread_id.in_(ids),
+        *if_live(proven, live()),
+        has_entries(),
     )
 
 
-@statement(after=(True, False))
-def list_threads_older(dialect: Dialect, after: bool) -> Executable:
+@proven_statement(HEADS, after=(True, False))
+def list_threads_older(dialect: Dialect, after: bool, proven: bool) -> Executable:
     """Select threads of a namespace with an entry that occurred before ``p_cutoff``, by id."""
     early = DELTAS.c.occurred_at < bindparam("p_cutoff", type_=DELTAS.c.occurred_at.type)
     here = and_(same_log(DELTAS, THREADS), is_entry(), early)
     old = select(literal_column("1")).select_from(DELTAS).where(here).exists()
-    query = select(THREADS.c.thread_id).where(in_namespace(THREADS, below=False), live(), old)
+    query = select(THREADS.c.thread_id).where(
+        in_namespace(THREADS, below=False), *if_live(proven, live()), old
+    )
     if after:
         query = query.where(THREADS.c.thread_id > bindparam("p_thread_id"))
     return query.order_by(THREADS.c.thread_id).limit(bindparam("p_limit"))
 
 
-@statement(scope=("tenant", "thread"))
-def list_entry_logs(dialect: Dialect, scope: str) -> Executable:
+@proven_statement(HEADS, scope=("tenant", "thread"))
+def list_entry_logs(dialect: Dialect, scope: str, proven: bool) -> Executable:
     """Select logs with entries, in any namespace, most recently written first; count entries."""
     here = and_(same_log(DELTAS, THREADS), is_entry())
     count = select(func.count()).select_from(DELTAS).where(here).scalar_subquery()
@@ -126,7 +132,7 @@ def list_entry_logs(dialect: Dialect, scope: str) -> Executable:
         THREADS.c.created_at,
         THREADS.c.updated_at,
         count.label("entries"),
-    ).where(THREADS.c.tenant == bindparam("k_tenant"), live(), has_entries())
+    ).where(THREADS.c.tenant == bindparam("k_tenant"), *if_live(proven, live()), has_entries())
     if scope == "thread":
         query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
     return newest_first(query, dialect, NAMES[1:], after=False)  # type: ignore[no-any-return]
@@ -153,12 +159,12 @@ def list_logs_below(dialect: Dialect) -> Executable:
     )
 
 
-@statement(after=(False, True))
-def list_namespaces_of_thread(dialect: Dialect, after: bool) -> Executable:
+@proven_statement(HEADS, after=(False, True))
+def list_namespaces_of_thread(dialect: Dialect, after: bool, proven: bool) -> Executable:
     """Select a page of the namespaces, from one on down, in which a thread has a checkpoint."""
     thread = THREADS.c.thread_id == bindparam("k_thread_id")
     query = select(THREADS.c.namespace).where(
-        in_namespace(THREADS, below=True), thread, live(), _has("checkpoints")
+        in_namespace(THREADS, below=True), thread, *if_live(proven, live()), _has("checkpoints")
     )
     if after:
         query = query.where(after_key(dialect, THREADS, ("namespace",)))
@@ -390,7 +396,8 @@ async def scan_matching(
 
     def behind(row: Any) -> dict[str, Any]:
         active = {"p_active_at": truncate_to_second(row.updated_at)}
-        return active | {f"p_{name}": value for name, value in row._mapping.items()}
+        names = [name for name in ("updated_at", *NAMES[1:]) if hasattr(row, name)]
+        return active | {f"p_{name}": getattr(row, name) for name in names}
 
     size = size if pattern == "*" else PAGE
     pages = scan(db, page, binds, behind, connection, size=size, replica_ok=True)
@@ -433,8 +440,8 @@ def range_of_prefix(prefix: str) -> tuple[str, str] | None:
 WHICH = ("all", "prefix", "thread")
 
 
-@statement(which=WHICH, scope=("namespace", "below", "tenant"), after=(False, True))
-def list_logs(dialect: Dialect, which: str, scope: str, after: bool) -> Executable:
+@proven_statement(HEADS, which=WHICH, scope=("namespace", "below", "tenant"), after=(False, True))
+def list_logs(dialect: Dialect, which: str, scope: str, after: bool, proven: bool) -> Executable:
     """Select a page of logs with a checkpoint or an entry, most recently written first.
 
     The *scope* is a namespace, a namespace and those under it (``below``), or the tenant. *which*
@@ -450,7 +457,9 @@ def list_logs(dialect: Dialect, which: str, scope: str, after: bool) -> Executab
         if scope == "tenant"
         else in_namespace(THREADS, below=scope == "below")
     )
-    query = select(*(THREADS.c[name] for name in columns)).where(place, live(), is_not_empty())
+    query = select(*(THREADS.c[name] for name in columns)).where(
+        place, *if_live(proven, live()), is_not_empty()
+    )
     if which == "prefix":
         query = query.where(_is_in_id_range())
     elif which == "thread":

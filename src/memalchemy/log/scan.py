@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Executable
@@ -19,7 +18,7 @@ from memalchemy.database import READ, READ_REPLICA, Database, HostConnection
 from memalchemy.database.proven_jobs import Damage
 from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.events import Event
-from memalchemy.statements import Answer, program_of
+from memalchemy.statements import Answer, Program
 
 Row = TypeVar("Row")
 
@@ -46,6 +45,7 @@ async def run_query(
     event: Event | None = None,
     replica_ok: bool = False,
     identified_by: Sequence[str] = (),
+    check: Callable[[], Program[object]] | None = None,
 ) -> Answer:
     """Return the rows of one query.
 
@@ -56,13 +56,20 @@ async def run_query(
         replica_ok: rows may be a moment old, as a replica has them.
         identified_by: columns that identify a row. With them, rows that have a damaged cell
             elsewhere are returned too: see `Answer.damaged`.
+        check: a program that is run after the query.
 
     Raises:
         UnreadableRows: a cell is not of its column's type and *identified_by* is not given, or such
             a cell is in one of these columns.
     """
     values = {"p_now": datetime.now(UTC), **binds}
-    program = partial(program_of, statement, binds=values)
+
+    def program() -> Program[Answer]:
+        rows = yield statement, values
+        if check is not None:
+            yield from check()
+        return rows
+
     intent = READ_REPLICA if replica_ok else READ
     try:
         return await db.run(program, intent, connection=connection, event=event)

@@ -6,7 +6,8 @@ is not there cannot prove itself: `check_sums` holds all rows of its log to the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -29,8 +30,11 @@ from memalchemy.codec.signed_rows import (
 from memalchemy.database.removals import hold_missing
 from memalchemy.database.signed_logs import (
     errors_about,
+    list_logs,
     read_signatures,
+    read_signed_checkpoint,
     read_signed_head,
+    read_signed_heads,
     rows_do_not_add_up,
     sum_up,
 )
@@ -44,6 +48,9 @@ _NAMED = (*CHECKPOINT[1:], "signature")
 _KNOWN_OF_HEAD = ("log_id", *NAMES, "deleted_at")
 """The columns of a head that a query requires to have one value, so that it need not return it."""
 _OF_HEAD = tuple(name for name in (*HEAD, "signature") if name not in _KNOWN_OF_HEAD)
+MOST_SUMMED = 1_000
+"""Positions of a log up to which a read of some of its rows holds all of them to the head."""
+
 MAX_TRIES = 20
 """The number of times that a log is read which others write meanwhile."""
 
@@ -167,7 +174,8 @@ def check_newest_checkpoint(
     Raises:
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
     """
-    yield from _hold_to_head(dialect, log, keys, lambda head, _: head.head_id == newest)
+    found = newest is not None
+    yield from _hold_to_head(dialect, log, keys, lambda head, _: head.head_id == newest, found)
 
 
 def check_all_checkpoints(
@@ -183,7 +191,7 @@ def check_all_checkpoints(
         read = keys.sum_of(signatures)
         return sums is None or sums.checkpoints == read
 
-    yield from _hold_to_head(dialect, log, keys, agrees)
+    yield from _hold_to_head(dialect, log, keys, agrees, bool(signatures))
 
 
 def check_all_entries(
@@ -197,11 +205,54 @@ def check_all_entries(
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
     """
 
-    def agrees(_: Any, sums: Sums | None) -> bool:
-        read = keys.sum_of(row.signature for row in rows if row.seq is not None)
-        return sums is None or sums.others == read
+    total = sum_of_entries(rows, keys)
+    yield from check_sum_of_entries(dialect, log, total, keys, bool(rows))
 
-    yield from _hold_to_head(dialect, log, keys, agrees)
+
+def sum_of_entries(rows: Iterable[Any], keys: SigningKeys, so_far: int = 0) -> int:
+    """Return the sum over entries that were read, with that of earlier ones; 0 without keys."""
+    if not keys.signs:
+        return 0
+    return keys.sum_of((row.signature for row in rows if row.seq is not None), so_far)
+
+
+def check_sum_of_entries(
+    dialect: Dialect, log: Log, total: int, keys: SigningKeys, found: bool = True
+) -> Program[None]:
+    """Hold the sum over all entries of a log, read in pages, to that of its head."""
+
+    def agrees(_: Any, sums: Sums | None) -> bool:
+        return sums is None or sums.others == total
+
+    yield from _hold_to_head(dialect, log, keys, agrees, found)
+
+
+def check_entries_of_logs(
+    dialect: Dialect, rows: Mapping[Log, Sequence[Any]], keys: SigningKeys, *, newest: bool
+) -> Program[None]:
+    """Hold all entries of some logs, or the *newest* of each, to the sums of their heads.
+
+    One statement for some hundred logs; more for a log that has something else than entries.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `check_sums`.
+    """
+    if not keys.signs:
+        return
+    logs = {log.key: log for log in rows}
+    for listed in list_logs(dialect, sorted(logs)):
+        for head in (yield read_signed_heads(dialect), listed):
+            log = logs[head.log_id]
+            with errors_about(f"thread {log.thread_id!r}"):
+                sums = check_head(head, keys)
+            if sums is None:
+                continue
+            read = rows[log]
+            if newest and sums.last_entry == (read[-1].seq if read else 0):
+                continue
+            if not newest and sums.others == sum_of_entries(read, keys):
+                continue
+            yield from check_sums(dialect, log, keys)
 
 
 def check_newest_entry(
@@ -215,18 +266,24 @@ def check_newest_entry(
     if not keys.signs:
         return
     last = (rows[-1].seq or 0) if rows else 0
-    if rows or (keys.anchor is not None and keys.anchor.has_log(log.tenant, log.key)):
-        yield from _hold_to_head(
-            dialect, log, keys, lambda _, sums: sums is None or sums.last_entry == last
-        )
+
+    def agrees(_: Any, sums: Sums | None) -> bool:
+        return sums is None or sums.last_entry == last
+
+    yield from _hold_to_head(dialect, log, keys, agrees, bool(rows))
 
 
 def _hold_to_head(
-    dialect: Dialect, log: Log, keys: SigningKeys, agrees: Callable[[Any, Sums | None], bool]
+    dialect: Dialect,
+    log: Log,
+    keys: SigningKeys,
+    agrees: Callable[[Any, Sums | None], bool],
+    found: bool,
 ) -> Program[None]:
     """Check that what was read *agrees* with the head of its log and the sums that this tells.
 
     If it does not, the log may have been written since: all of its rows are held to the head then.
+    Where nothing was *found*, there may be no log.
     """
     if not keys.signs:
         return
@@ -236,16 +293,67 @@ def _hold_to_head(
             sums = check_head(heads[0], keys)
             if agrees(heads[0], sums):
                 return
+    elif not found:
+        identity = log_identity(log.tenant, log.key)
+        yield from hold_missing(dialect, log.tenant, identity, keys)
+        return
     yield from check_sums(dialect, log, keys)
 
 
 # --- A whole log ---------------------------------------------------------------------------------
 
 
-def check_sums(dialect: Dialect, log: Log, keys: SigningKeys) -> Program[None]:
+def check_nothing_missing(dialect: Dialect, log: Log, keys: SigningKeys) -> Program[None]:
+    """Hold the head of a log to its signature, and all rows of a short log to its sums.
+
+    For reads of some rows, which do not add up to a sum. To sum up a log takes as long as it has
+    rows, so in one of more than `MOST_SUMMED` positions it is not noticed that one is missing.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `check_sums`.
+    """
+    if not keys.signs:
+        return
+    heads = yield read_signed_head(dialect, locks=False), {"k_log_id": log.key}
+    if not heads:
+        identity = log_identity(log.tenant, log.key)
+        yield from hold_missing(dialect, log.tenant, identity, keys)
+    elif heads[0].next_seq <= MOST_SUMMED:
+        yield from check_sums(dialect, log, keys)
+    else:
+        with errors_about(f"thread {log.thread_id!r}"):
+            check_head(heads[0], keys)
+
+
+def missing_checkpoint(
+    dialect: Dialect, log: Log, checkpoint_id: str | None, now: datetime, keys: SigningKeys
+) -> Program[int | None]:
+    """Prove that a checkpoint, the newest without an id, is not there; ``None`` if so.
+
+    Returns the position of one that is there: its state is missing, or it was saved meanwhile.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `check_sums`.
+    """
+    if not keys.signs:
+        return None
+    head = yield from check_sums(dialect, log, keys)
+    if head is None or head.deleted_at is not None:
+        return None
+    if head.expires_at is not None and head.expires_at <= now:
+        return None
+    name = head.head_id if checkpoint_id is None else checkpoint_id
+    if name is None:
+        return None
+    named = {"k_log_id": log.key, "p_checkpoint_id": name}
+    rows = yield read_signed_checkpoint(dialect), named
+    return rows[0].seq if rows else None
+
+
+def check_sums(dialect: Dialect, log: Log, keys: SigningKeys) -> Program[Any | None]:
     """Hold all checkpoints, entries and pending writes of a log to the sums of its head.
 
-    Three statements; more if the log is written meanwhile.
+    Three statements; more if the log is written meanwhile. Returns the head, if there is one.
 
     Raises:
         Corrupt: some were removed, added, or replaced by older ones; or the head was changed.
@@ -264,8 +372,9 @@ def check_sums(dialect: Dialect, log: Log, keys: SigningKeys) -> Program[None]:
                     raise rows_do_not_add_up()
                 identity = log_identity(log.tenant, log.key)
                 yield from hold_missing(dialect, log.tenant, identity, keys)
-                return
+                return None
             sums = check_head(before[0], keys)
             if sums is not None and sum_up(keys, found) != sums:
                 raise rows_do_not_add_up()
-        return
+        return before[0]
+    return None

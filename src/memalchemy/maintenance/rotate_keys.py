@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import (
@@ -25,7 +26,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    delete,
     func,
     literal_column,
     null,
@@ -53,7 +53,7 @@ from memalchemy.database.key_registry import (
     register_key,
     unregister_keys,
 )
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import MAX_LISTED, Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace, is_internal
@@ -71,6 +71,7 @@ from memalchemy.search.scope import (
     of_item,
 )
 from memalchemy.statements import Program, after_key, program_of, statement
+from memalchemy.store.write import delete_vectors_of_items
 
 __all__ = ["KeyUse", "PlainRow", "RotationReport", "rotate_keys"]
 
@@ -336,14 +337,25 @@ class KeyRotation:
             counts = await self._count()
         await self._unregister_unused_keys(counts)
         if vectors:
-            dropping = partial(
-                program_of, delete_vectors(self.db.dialect, scope=self._scope), binds=self._binds
-            )
-            await self.db.run(dropping, WRITE_ROWS, event=self.event)
+            await self._drop_vectors()
         if words or vectors:
             await self.db.run(partial(purge_all, self.db.dialect), WRITE_ROWS, event=self.event)
         self._tell(self._total)
         return self._report(counts, words, vectors)
+
+    async def _drop_vectors(self) -> None:
+        """Remove all vectors, some hundred items at a time: a signed item tells which it has."""
+        d = self.db.dialect
+        listing = list_items_with_vectors(d, scope=self._scope)
+        while rows := await run_query(self.db, listing, {**self._binds, "p_limit": MAX_LISTED}):
+            for tenant, some in groupby(rows, key=attrgetter("tenant")):
+                for listed in key_lists(d, ((row.namespace, row.key) for row in some)):
+                    dropping = partial(
+                        program_of,
+                        delete_vectors_of_items(d),
+                        binds={"k_tenant": tenant} | listed,
+                    )
+                    await self.db.run(dropping, WRITE_ROWS, event=self.event)
 
     # --- Which rows are due ------------------------------------------------------------------
 
@@ -839,6 +851,8 @@ def count_vectors(dialect: Dialect, scope: str) -> Executable:
 
 
 @statement(scope=SCOPES)
-def delete_vectors(dialect: Dialect, scope: str) -> Executable:
-    """Remove all vectors."""
-    return delete(EMBEDDINGS).where(_in_scope(EMBEDDINGS, scope))
+def list_items_with_vectors(dialect: Dialect, scope: str) -> Executable:
+    """Select the first items that have vectors."""
+    key = [EMBEDDINGS.c[name] for name in ("tenant", "namespace", "key")]
+    query = select(*key).where(_in_scope(EMBEDDINGS, scope)).distinct()
+    return query.order_by(*key).limit(bindparam("p_limit"))

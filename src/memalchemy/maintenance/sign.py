@@ -7,12 +7,12 @@ waits for a moment, and an interrupted run is simply run again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Executable, and_, bindparam, select
@@ -402,12 +402,13 @@ class _Run:
             items = yield read_items_to_sign(d, locks=locks), binds
             versions = {(row.namespace, row.key): row.version for row in items}
             vectors = yield read_signed_vectors(d), binds
-            new_items = [one for row in items if (one := self._signed_item(row))]
             new_vectors = [
                 one
                 for row in vectors
                 if (one := self._signed_vector(row, versions.get((row.namespace, row.key))))
             ]
+            sets = _sets_of_vectors(vectors, new_vectors)
+            new_items = [one for row in items if (one := self._signed_item(row, sets))]
             signed += len(new_items) + len(new_vectors)
             if new_items and not self._dry_run:
                 yield sign_item(d), new_items
@@ -415,12 +416,22 @@ class _Run:
                 yield sign_vector(d), new_vectors
         return signed
 
-    def _signed_item(self, row: Any) -> Mapping[str, Any] | None:
+    def _signed_item(
+        self, row: Any, sets: Mapping[tuple[str, str], _VectorSet]
+    ) -> Mapping[str, Any] | None:
+        """Return the binds of a new signature of an item, whose vectors may have new ones."""
+        vectors = sets.get((row.namespace, row.key), _VectorSet([], []))
         content = item_content_of(row, self._db.tenant)
         words = [getattr(row, name) for name in ITEM_WORDS]
         place = {"k_tenant": self._db.tenant, "k_namespace": row.namespace, "k_key": row.key}
-        signature = self._signature(row, content, words, f"the item {row.key!r}")
-        return None if signature is None else place | {"p_signature": signature}
+        if not self._is_proven(row, content, words, f"the item {row.key!r}", vectors.before):
+            return None
+        signature, is_old = row.signature, not self._keys.is_up_to_date(row.signature)
+        if is_old:
+            signature = self._keys.sign(content, words)
+        if is_old or self._keys.proves_vectors(signature):
+            signature = self._keys.with_vectors(signature, words, vectors.after)
+        return None if signature == row.signature else place | {"p_signature": signature}
 
     def _signed_vector(self, row: Any, version: int | None) -> Mapping[str, Any] | None:
         if version is None:
@@ -429,23 +440,54 @@ class _Run:
         content = vector_content_of(row, self._db.tenant, vector, version=version)
         place = {"k_tenant": self._db.tenant, "k_namespace": row.namespace, "k_key": row.key}
         part = {f"p_{name}": getattr(row, name) for name in ("field", "model", "part")}
-        signature = self._signature(row, content, None, f"a vector of the item {row.key!r}")
-        return None if signature is None else place | part | {"p_signature": signature}
-
-    def _signature(
-        self, row: Any, content: Sequence[Any], words: Sequence[Any] | None, what: str
-    ) -> bytes | None:
-        """Return a new signature; ``None`` for a row that is signed already, or is refused."""
-        try:
-            with self._refusing(what, row.signature):
-                self._keys.check_whole(row.signature, content, words)
-        except _Refused as refused:
-            name = f"{what} in {row.namespace}"
-            self.report.refuse(self._db.tenant, name, refused.__cause__ or refused)
+        what = f"a vector of the item {row.key!r}"
+        if not self._is_proven(row, content, None, what):
             return None
         if self._keys.is_up_to_date(row.signature):
             return None
-        return self._keys.sign(content, words)
+        return place | part | {"p_signature": self._keys.sign(content)}
+
+    def _is_proven(
+        self,
+        row: Any,
+        content: Sequence[Any],
+        words: Sequence[Any] | None,
+        what: str,
+        vectors: Sequence[bytes | None] = (),
+    ) -> bool:
+        """Return whether a row is what was signed; report one that is refused."""
+        try:
+            with self._refusing(what, row.signature):
+                self._keys.check_whole(row.signature, content, words)
+                if words is not None:
+                    self._keys.check_vectors(row.signature, vectors)
+        except _Refused as refused:
+            name = f"{what} in {row.namespace}"
+            self.report.refuse(self._db.tenant, name, refused.__cause__ or refused)
+            return False
+        return True
+
+
+class _VectorSet(NamedTuple):
+    """Signatures of the vectors of an item, before and after they are signed anew."""
+
+    before: list[bytes | None]
+    after: list[bytes | None]
+
+
+def _sets_of_vectors(
+    rows: Iterable[Any], signing: Iterable[Mapping[str, Any]]
+) -> dict[tuple[str, str], _VectorSet]:
+    """Return the vectors of items, by namespace and key; *signing* has new signatures of some."""
+    names = ("k_namespace", "k_key", "p_field", "p_model", "p_part")
+    newer = {tuple(one[name] for name in names): one["p_signature"] for one in signing}
+    found: dict[tuple[str, str], _VectorSet] = {}
+    for row in rows:
+        vectors = found.setdefault((row.namespace, row.key), _VectorSet([], []))
+        which = row.namespace, row.key, row.field, row.model, row.part
+        vectors.before.append(row.signature)
+        vectors.after.append(newer.get(which, row.signature))
+    return found
 
 
 # --- Statements ----------------------------------------------------------------------------------

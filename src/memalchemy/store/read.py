@@ -22,6 +22,12 @@ from memalchemy.codec.encryption import Keyring, StoredPayload
 from memalchemy.codec.payloads import decode_payload, decode_payloads
 from memalchemy.codec.places import item_place
 from memalchemy.contracts import StoreItem
+from memalchemy.database.proven_reads import (
+    NAMED_ITEMS,
+    WHOLE_ITEMS,
+    if_live,
+    proven_statement,
+)
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
 from memalchemy.keys import decode_namespace
@@ -115,23 +121,25 @@ def _decode(row: Any, payload: StoredPayload) -> Any:
         raise about_item(error, row) from error
 
 
-@statement()
-def read_item(dialect: Dialect) -> Executable:
+@proven_statement(WHOLE_ITEMS)
+def read_item(dialect: Dialect, proven: bool) -> Executable:
     """Select one item."""
-    return select(*stored()).where(of_item(ITEMS), live_item())
+    return select(*stored()).where(of_item(ITEMS), *if_live(proven, live_item()))
 
 
-@statement()
-def has_item(dialect: Dialect) -> Executable:
+@proven_statement(NAMED_ITEMS)
+def has_item(dialect: Dialect, proven: bool) -> Executable:
     """Select one row if an item exists."""
-    return select(ITEMS.c.version).where(of_item(ITEMS), live_item())
+    return select(ITEMS.c.version).where(of_item(ITEMS), *if_live(proven, live_item()))
 
 
-@statement(words=(False, True))
-def read_items(dialect: Dialect, words: bool) -> Executable:
+@proven_statement(WHOLE_ITEMS, words=(False, True))
+def read_items(dialect: Dialect, words: bool, proven: bool) -> Executable:
     """Select the items of a tenant that ``p_keys`` lists; with *words* those that they have."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return select(*stored(words=words)).where(tenant, is_listed(dialect, ITEMS), live_item())
+    return select(*stored(words=words)).where(
+        tenant, is_listed(dialect, ITEMS), *if_live(proven, live_item())
+    )
 
 
 @statement()
@@ -145,31 +153,33 @@ def list_lifetimes(dialect: Dialect) -> Executable:
     )
 
 
-@statement(after=(False, True))
-def list_keys(dialect: Dialect, after: bool) -> Executable:
+@proven_statement(NAMED_ITEMS, after=(False, True))
+def list_keys(dialect: Dialect, after: bool, proven: bool) -> Executable:
     """Select a page of the keys of one namespace, in their order; behind ``p_after_key``."""
-    conditions = [in_scope(ITEMS, below=False), live_item()]
+    conditions = [in_scope(ITEMS, below=False), *if_live(proven, live_item())]
     if after:
         conditions.append(ITEMS.c.key > _bind("after_key", ITEMS.c.key))
     return _limited(select(ITEMS.c.key).where(*conditions).order_by(ITEMS.c.key))
 
 
-def page_of_items(order: str, below: bool, after: bool) -> tuple[list[Any], list[Any]]:
+def page_of_items(
+    order: str, below: bool, after: bool, proven: bool = False
+) -> tuple[list[Any], list[Any]]:
     """Return the conditions and the order of a page of items; *after* the place that is bound."""
     columns = [ITEMS.c.namespace, ITEMS.c.key]
     if order == "newest":
         columns.insert(0, ITEMS.c.updated_at)
-    conditions = [in_scope(ITEMS, below), live_item()]
+    conditions = [in_scope(ITEMS, below), *if_live(proven, live_item())]
     if after:
         conditions.append(is_after(order))
     ordered = [column.desc() if order == "newest" else column for column in columns]
     return conditions, ordered
 
 
-@statement(order=ORDERS, below=(False, True), after=(False, True))
-def list_items(dialect: Dialect, order: str, below: bool, after: bool) -> Executable:
+@proven_statement(WHOLE_ITEMS, order=ORDERS, below=(False, True), after=(False, True))
+def list_items(dialect: Dialect, order: str, below: bool, after: bool, proven: bool) -> Executable:
     """Select a page of whole items: the newest first, or by namespace and key."""
-    conditions, ordered = page_of_items(order, below, after)
+    conditions, ordered = page_of_items(order, below, after, proven)
     return _limited(select(*stored()).where(*conditions).order_by(*ordered))
 
 
@@ -233,8 +243,8 @@ def _list_paths_of_all_nodes() -> Executable:
     return _limited(paths.distinct().order_by(path))
 
 
-@statement()
-def read_vector(dialect: Dialect) -> Executable:
+@proven_statement(NAMED_ITEMS)
+def read_vector(dialect: Dialect, proven: bool) -> Executable:
     """Select one vector of an item, with what `check_vectors` needs."""
     names = ("field", "model", "part")
     same = [EMBEDDINGS.c[name] == _bind(name, EMBEDDINGS.c[name]) for name in names]
@@ -245,7 +255,7 @@ def read_vector(dialect: Dialect) -> Executable:
             ITEMS.c.version,
         )
         .join(ITEMS, same_item(ITEMS, EMBEDDINGS))
-        .where(of_item(EMBEDDINGS), *same, live_item())
+        .where(of_item(EMBEDDINGS), *same, *if_live(proven, live_item()))
     )
 
 

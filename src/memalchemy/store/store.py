@@ -52,6 +52,7 @@ from memalchemy.database import (
     off_loop,
 )
 from memalchemy.database.proven_jobs import Damage, each_proven
+from memalchemy.database.signed_items import check_vector_sets
 from memalchemy.database.sqlite_shrink import erase_deleted_bytes
 from memalchemy.dialects import MAX_LISTED
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
@@ -633,6 +634,8 @@ class Store:
         with operation("store.get", **self._about(namespace)) as event:
             rows = await self._rows(statement, binds, connection, event)
             check_vectors(self.db.tenant, rows, self.db.signing)
+            if not rows:
+                await self._hold_vectors([place_of(binds)], connection)
         return [float(number) for number in rows[0].vector] if rows else None
 
     async def refresh(
@@ -677,6 +680,8 @@ class Store:
                 for row in whole:
                     place = wanted[row.namespace, row.key]
                     found[place] = [float(number) for number in row.vector]
+            absent = [place for place, one in wanted.items() if one not in found]
+            await self._hold_vectors(absent, connection)
         return found
 
     async def hold(self, keys: Iterable[tuple[Namespace, str]], connection: HostConnection) -> int:
@@ -1382,6 +1387,18 @@ class Store:
 
     def _about(self, namespace: Namespace) -> dict[str, Any]:
         return {"tenant": self.db.tenant, "details": {"namespace": "/".join(namespace)}}
+
+    async def _hold_vectors(
+        self, places: Sequence[Place], connection: HostConnection | None
+    ) -> None:
+        """Check that items whose vectors were not found have those that they were signed with."""
+        if not places or not self.db.signing.signs:
+            return
+        for listed in key_lists(self.db.dialect, places):
+            check = partial(
+                check_vector_sets, self.db.dialect, self.db.tenant, listed, self.db.signing
+            )
+            await self.db.run(check, READ, connection=connection)
 
     async def _hold_missing(
         self, places: Sequence[Place], connection: HostConnection | None

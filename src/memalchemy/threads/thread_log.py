@@ -70,7 +70,15 @@ from memalchemy.log import (
     truncate_to_second,
 )
 from memalchemy.log.entries import clear_entries
-from memalchemy.log.signed_reads import check_all_entries, check_entries, check_newest_entry
+from memalchemy.log.signed_reads import (
+    check_all_entries,
+    check_entries,
+    check_entries_of_logs,
+    check_newest_entry,
+    check_nothing_missing,
+    check_sum_of_entries,
+    sum_of_entries,
+)
 from memalchemy.search.text import ScoredRow, find_entries, search_scope
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
@@ -380,7 +388,9 @@ class ThreadLog:
         Raises:
             Corrupt: a stored entry does not match its checksum. From every reading method.
         """
-        found = await self._entries(thread_id, "last", None, before, None, None, limit, connection)
+        found, _ = await self._entries(
+            thread_id, "last", None, before, None, None, limit, connection
+        )
         return found[::-1]
 
     async def range(
@@ -399,9 +409,10 @@ class ThreadLog:
         Positions beyond *after* and below *before*; occurred at *since* or later, and earlier than
         *until*. Positions are looked up, times are compared entry by entry.
         """
-        return await self._entries(
+        found, _ = await self._entries(
             thread_id, "first", after, before, since, until, limit, connection
         )
+        return found
 
     async def iter_entries(
         self,
@@ -419,18 +430,21 @@ class ThreadLog:
         size = check_limit(page_size, "page_size")
         if not size:
             raise ValueError("page_size must be at least 1")
+        end = "last" if newest_first else "first"
         first, before = after, None
+        total = 0 if after <= 0 else None
         while True:
-            if newest_first:
-                page = await self.tail(thread_id, size, before=before, connection=connection)
-                page = [entry for entry in reversed(page) if entry.position > after]
-            else:
-                page = await self.range(thread_id, after=first, limit=size, connection=connection)
+            page, total = await self._entries(
+                thread_id, end, first, before, None, None, size, connection, total
+            )
             for entry in page:
                 yield entry
             if len(page) < size:
                 return
-            first = before = page[-1].position
+            if newest_first:
+                before = page[-1].position
+            else:
+                first = page[-1].position
 
     async def find(
         self,
@@ -455,7 +469,8 @@ class ThreadLog:
         scope = "namespace" if thread_id is None else "log"
         statement = entries.find_entries_of_key(self.db.dialect, scope=scope)
         with operation("thread.read", tenant=self.db.tenant, thread_id=thread_id) as event:
-            rows = await self._query(statement, binds, connection, event)
+            check = None if thread_id is None else self._check_of(thread_id)
+            rows = await self._query(statement, binds, connection, event, check)
         return {
             row.thread_id: entry_rows.to_entry(self._log(row.thread_id), self.db.keyring, row)
             for row in rows
@@ -518,21 +533,41 @@ class ThreadLog:
         ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in given]
         binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
         found: dict[str, list[Entry]] = {}
+        read: dict[Log, list[Any]] = {self._log(thread_id): [] for thread_id in given}
+        batches = list(d.statements.list_batches("p_thread_ids", ids))
+        statement = entries.read_entries_of_threads(d, newest=newest)
 
-        def decode(rows: Answer) -> None:
-            for thread_id, some in groupby(rows, key=attrgetter("thread_id")):
-                found[thread_id] = entry_rows.to_entries(self._log(thread_id), keyring, list(some))
+        def program(listed: Mapping[str, Any], is_last: bool) -> Program[list[Log]]:
+            rows = yield statement, {**binds, **listed}
+            some = {
+                self._log(thread_id): list(of_thread)
+                for thread_id, of_thread in groupby(rows, key=attrgetter("thread_id"))
+            }
+            read.update(some)
+            if is_last:
+                yield from check_entries_of_logs(d, read, self.db.signing, newest=newest)
+            return list(some)
+
+        def decode(logs: list[Log]) -> None:
+            for log in logs:
+                found[log.thread_id] = entry_rows.to_entries(log, keyring, read[log])
 
         with operation("thread.read", tenant=self.db.tenant) as event:
-            for listed in d.statements.list_batches("p_thread_ids", ids):
-                statement = entries.read_entries_of_threads(d, newest=newest)
-                rows = await self._query(statement, binds | listed, connection, event)
-                await off_loop(entry_rows.decoded_size(rows), partial(decode, rows))
+            for number, listed in enumerate(batches, 1):
+                logs = await self.db.run(
+                    partial(program, listed, number == len(batches)),
+                    READ,
+                    connection=connection,
+                    event=event,
+                )
+                size = sum(entry_rows.decoded_size(read[log]) for log in logs)
+                await off_loop(size, partial(decode, logs))
         return {thread_id: found[thread_id] for thread_id in given if thread_id in found}
 
     async def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """Count the entries of the log one by one: this takes longer as there are more."""
-        rows = await self._rows(entries.count_entries, thread_id, connection)
+        check = self._check_of(thread_id)
+        rows = await self._rows(entries.count_entries, thread_id, connection, check)
         return int(rows[0][0])
 
     async def version(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
@@ -897,7 +932,9 @@ class ThreadLog:
         until: datetime | None,
         limit: int | None,
         connection: HostConnection | None,
-    ) -> list[Entry]:
+        total: int | None = None,
+    ) -> tuple[list[Entry], int | None]:
+        """Return entries; a reader of all pages gives the *total* of those before, and gets it."""
         for name, moment in (("since", since), ("until", until)):
             if moment is not None and not isinstance(moment, datetime):
                 raise TypeError(f"{name} is an aware datetime, not {type(moment).__name__}")
@@ -917,25 +954,42 @@ class ThreadLog:
 
         log, d, keys = self._log(thread_id), self.db.dialect, self.db.signing
 
-        def program() -> Program[Answer]:
+        def program() -> Program[tuple[Answer, int | None]]:
             rows = yield statement, binds
-            if after is None and before is None and not timed and len(rows) < binds["p_limit"]:
+            is_end = len(rows) < binds["p_limit"]
+            if total is not None:
+                so_far = sum_of_entries(rows, keys, total)
+                if is_end:
+                    found = bool(rows or total)
+                    yield from check_sum_of_entries(d, log, so_far, keys, found)
+                return rows, so_far
+            if after is None and before is None and not timed and is_end:
                 yield from check_all_entries(d, log, rows, keys)
             elif before is None and until is None and end == "last":
                 yield from check_newest_entry(d, log, rows[::-1], keys)
-            return rows
+            else:
+                yield from check_nothing_missing(d, log, keys)
+            return rows, None
+
+        def decode(found: tuple[Answer, int | None]) -> tuple[list[Entry], int | None]:
+            return entry_rows.to_entries(log, self.db.keyring, found[0]), found[1]
+
+        def size_of(found: tuple[Answer, int | None]) -> int:
+            return entry_rows.decoded_size(found[0])
 
         with operation("thread.read", **self._about(thread_id)) as event:
             return await self.db.run(
                 program,
                 READ,
-                decode=Decode(
-                    partial(entry_rows.to_entries, self._log(thread_id), self.db.keyring),
-                    entry_rows.decoded_size,
-                ),
+                decode=Decode(decode, size_of),
                 connection=connection,
                 event=event,
             )
+
+    def _check_of(self, thread_id: str) -> Callable[[], Program[None]]:
+        """Return the program that holds a log to its head, after some of its rows were read."""
+        log = self._log(thread_id)
+        return partial(check_nothing_missing, self.db.dialect, log, self.db.signing)
 
     @property
     def _indexes_text(self) -> bool:
@@ -964,10 +1018,16 @@ class ThreadLog:
         details: dict[str, object] = {"namespace": "/".join(self.namespace)}
         return {"tenant": self.db.tenant, "thread_id": thread_id, "details": details}
 
-    async def _rows(self, family: Any, thread_id: str, connection: HostConnection | None) -> Answer:
+    async def _rows(
+        self,
+        family: Any,
+        thread_id: str,
+        connection: HostConnection | None,
+        check: Callable[[], Program[None]] | None = None,
+    ) -> Answer:
         binds = self._log(thread_id).binds() | {"p_now": datetime.now(UTC)}
         with operation("thread.read", **self._about(thread_id)) as event:
-            return await self._query(family(self.db.dialect), binds, connection, event)
+            return await self._query(family(self.db.dialect), binds, connection, event, check)
 
     async def _query(
         self,
@@ -975,9 +1035,13 @@ class ThreadLog:
         binds: Mapping[str, Any],
         connection: HostConnection | None,
         event: Event,
+        check: Callable[[], Program[None]] | None = None,
     ) -> Answer:
         def program() -> Program[Answer]:
-            return (yield statement, binds)
+            rows = yield statement, binds
+            if check is not None:
+                yield from check()
+            return rows
 
         return await self.db.run(program, READ, connection=connection, event=event)
 

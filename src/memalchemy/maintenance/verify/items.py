@@ -194,6 +194,7 @@ class ItemCheck:
         statement = read_vectors(self.db.dialect, native=native)
         binds = location.binds() | {"p_low": low, "p_high": high}
         rows = await run_query(self.db, statement, binds, identified_by=("key",))
+        await self._check_vector_sets(location, low, high)
         for index, row in enumerate(rows):
             if index in rows.damaged:
                 self._add("unreadable", rows.damaged[index], location, row.key)
@@ -207,6 +208,20 @@ class ItemCheck:
                 check_vectors(location.tenant, [row], self.db.signing)
             except (Corrupt, KeyMissing) as error:
                 self._add_signature_error(error, f"{which} of {row.key!r}", location, row.key)
+
+    async def _check_vector_sets(self, location: StoreNamespace, low: str, high: str) -> None:
+        """Check that each item has the vectors that its signature tells of."""
+        if not self.db.signing.signs:
+            return
+        binds = location.binds() | {"p_low": low, "p_high": high}
+        sets: dict[tuple[str, bytes | None], list[bytes | None]] = {}
+        for row in await run_query(self.db, read_vector_sets(self.db.dialect), binds):
+            sets.setdefault((row.key, row.signature), []).append(row.vector_signature)
+        for (key, signature), vectors in sets.items():
+            try:
+                self.db.signing.check_vectors(signature, vectors)
+            except (Corrupt, KeyMissing) as error:
+                self._add_signature_error(error, f"the item {key!r}", location, key)
 
     async def _check_counters(self) -> None:
         """Compare the counters of changes with the vectors, which are read first: counters grow."""
@@ -402,6 +417,17 @@ def read_vectors(dialect: Dialect, native: bool) -> Executable | None:
         .select_from(EMBEDDINGS.outerjoin(ITEMS, same_item(ITEMS, EMBEDDINGS)))
         .where(_in_range(EMBEDDINGS))
         .order_by(*(EMBEDDINGS.c[name] for name in names))
+    )
+
+
+@statement()
+def read_vector_sets(dialect: Dialect) -> Executable:
+    """Select the signatures of items from key to key, each with those of its vectors."""
+    return (
+        select(ITEMS.c.key, ITEMS.c.signature, EMBEDDINGS.c.signature.label("vector_signature"))
+        .select_from(ITEMS.outerjoin(EMBEDDINGS, same_item(ITEMS, EMBEDDINGS)))
+        .where(_in_range(ITEMS))
+        .order_by(ITEMS.c.key)
     )
 
 

@@ -1,0 +1,234 @@
+"""Hold the heads and items that statements return, or leave out, to their signatures.
+
+A statement that is registered with `proven_statement` has a second form, for databases with signing
+keys. It also returns the columns that prove its rows, and also the rows that have expired or were
+deleted. `Database.run` sends it in place of the first, in every program: each row is held to its
+signature here, and those that are not live are left out afterwards. So nobody hides a thread or an
+item by an edit of its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import ColumnElement, Executable, Table
+
+from memalchemy.codec.signatures import SigningKeys
+from memalchemy.codec.signed_rows import (
+    CHECKPOINT,
+    HEAD,
+    ITEM,
+    SignedHead,
+    check_item,
+    checkpoint_content_of_values,
+    head_content_of_values,
+)
+from memalchemy.database.signed_logs import errors_about
+from memalchemy.dialects import Dialect
+from memalchemy.errors import MemalchemyError
+from memalchemy.schema import CheckpointRow, StoreItemRow, ThreadRow
+from memalchemy.statements import Answer, Parameters, Program, Statement, register, statement
+
+T = TypeVar("T")
+
+THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
+CHECKPOINTS: Table = CheckpointRow.__table__  # type: ignore[assignment]
+ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
+
+_CHECKPOINT = ("seq", *CHECKPOINT, "signature")
+
+_PROVEN = "memalchemy_proven"
+"""The execution option of a statement that has a form with proof, a `_ProvenForm`."""
+
+
+class _ProvenForm(NamedTuple):
+    query: Executable
+    """The statement with the columns that prove its rows, expired and deleted rows included."""
+    proof: Proof
+
+
+class Proof:
+    """Proof of the rows of a statement: the columns that it needs, and the check of a row."""
+
+    table: Table
+    columns: Sequence[str]
+
+    def add_to(self, query: Any) -> Any:
+        """Return *query* with the columns of the proof, under names of their own."""
+        columns = (self.table.c[name].label(f"proof_{name}") for name in self.columns)
+        return query.add_columns(*columns)
+
+    def check(self, row: Any, tenant: str, keys: SigningKeys) -> None:
+        """Raise `Corrupt`, `NotSigned` or `KeyMissing` if a row is not what was signed."""
+        raise NotImplementedError
+
+    def is_live(self, row: Any, now: datetime) -> bool:
+        """Return whether a row has neither expired nor been deleted."""
+        raise NotImplementedError
+
+
+class _HeadProof(Proof):
+    table = THREADS
+    columns = (*HEAD, "signature")
+
+    def check(self, row: Any, tenant: str, keys: SigningKeys) -> None:
+        head = SignedHead._make([getattr(row, f"proof_{name}") for name in HEAD])
+        with errors_about(f"thread {head.thread_id!r} in {head.namespace}"):
+            keys.check_head_alone(row.proof_signature, head_content_of_values(head))
+            if row.proof_signature is not None and keys.anchor is not None:
+                keys.anchor.check_log(head)
+
+    def is_live(self, row: Any, now: datetime) -> bool:
+        ends = row.proof_expires_at
+        return row.proof_deleted_at is None and (ends is None or ends > now)
+
+
+class _CheckpointProof(_HeadProof):
+    """Proof of checkpoints with the heads of their logs, which do not have to be live."""
+
+    def add_to(self, query: Any) -> Any:
+        own = (CHECKPOINTS.c[name].label(f"proof_of_{name}") for name in _CHECKPOINT)
+        return super().add_to(query).add_columns(*own)
+
+    def check(self, row: Any, tenant: str, keys: SigningKeys) -> None:
+        super().check(row, tenant, keys)
+        seq, *values, signature = (getattr(row, f"proof_of_{name}") for name in _CHECKPOINT)
+        with errors_about(f"checkpoint {values[0]!r} of thread {row.proof_thread_id!r}"):
+            content = checkpoint_content_of_values(tenant, row.proof_log_id, seq, values)
+            keys.check(signature, content)
+
+    def is_live(self, row: Any, now: datetime) -> bool:
+        return True
+
+
+class _ItemProof(Proof):
+    table = ITEMS
+    columns = ("namespace", "key", *ITEM, "signature")
+
+    def check(self, row: Any, tenant: str, keys: SigningKeys) -> None:
+        item = _Item(*(getattr(row, f"proof_{name}") for name in self.columns))
+        with errors_about(f"the item {item.key!r} in {item.namespace}"):
+            check_item(item, tenant, keys)
+
+    def is_live(self, row: Any, now: datetime) -> bool:
+        ends = row.proof_expires_at
+        return ends is None or ends > now
+
+
+class _LeftOutItemProof(_ItemProof):
+    """Proof of items of which those that are returned are proven where they are decoded."""
+
+    def add_to(self, query: Any) -> Any:
+        return query
+
+    def check(self, row: Any, tenant: str, keys: SigningKeys) -> None:
+        if row.expires_at is not None:
+            with errors_about(f"the item {row.key!r} in {row.namespace}"):
+                check_item(row, tenant, keys)
+
+    def is_live(self, row: Any, now: datetime) -> bool:
+        return row.expires_at is None or row.expires_at > now
+
+
+class _Item(NamedTuple):
+    namespace: str
+    key: str
+    version: int
+    meta: dict[str, Any] | None
+    codec: str
+    value: bytes
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    lifetime: int | None
+    signature: bytes | None
+
+
+HEADS = _HeadProof()
+NAMED_CHECKPOINTS = _CheckpointProof()
+"""Checkpoints of which a statement returns less than what is signed."""
+NAMED_ITEMS = _ItemProof()
+"""Items of which a statement returns less than what is signed."""
+WHOLE_ITEMS = _LeftOutItemProof()
+"""Items of which a statement returns all that is signed."""
+
+
+def if_live(proven: bool, condition: ColumnElement[bool]) -> list[ColumnElement[bool]]:
+    """Return the condition that rows are live, which a form with proof does not have."""
+    return [] if proven else [condition]
+
+
+def proven_statement(
+    proof: Proof, **variants: Sequence[Any]
+) -> Callable[[Callable[..., Any]], Statement[Any]]:
+    """Register a builder of statements that list heads or items, with the forms that prove them.
+
+    The builder takes ``proven``: true for the form without the condition that its rows are live.
+    """
+
+    def registered(build: Callable[..., Executable | None]) -> Statement[Any]:
+        @wraps(build)
+        def build_proven(dialect: Dialect, **variant: Any) -> Executable | None:
+            query: Any = build(dialect, proven=True, **variant)
+            return None if query is None else proof.add_to(query)
+
+        forms = register(build_proven, variants, ".proven")
+
+        @wraps(build)
+        def build_plain(dialect: Dialect, **variant: Any) -> Executable | None:
+            query: Any = build(dialect, proven=False, **variant)
+            if query is None:
+                return None
+            form = _ProvenForm(forms(dialect, **variant), proof)
+            return query.execution_options(**{_PROVEN: form})  # type: ignore[no-any-return]
+
+        return statement(**variants)(build_plain)
+
+    return registered
+
+
+def prove_rows(
+    program: Callable[[], Program[T]], tenant: str, keys: SigningKeys
+) -> Callable[[], Program[T]]:
+    """Return *program* so that the rows of its `proven_statement`s are proven."""
+
+    def proven() -> Program[T]:
+        running = program()
+        try:
+            asked = next(running)
+            while True:
+                try:
+                    answer = yield from _send(tenant, keys, *asked)
+                except MemalchemyError as error:
+                    asked = running.throw(error)
+                else:
+                    asked = running.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            running.close()
+
+    return proven
+
+
+def _send(
+    tenant: str, keys: SigningKeys, statement: Executable, given: Parameters
+) -> Program[Answer]:
+    form: _ProvenForm | None = statement.get_execution_options().get(_PROVEN)
+    if form is None:
+        return (yield statement, given)
+    assert isinstance(given, Mapping)
+    binds = dict(given)
+    wanted = binds.get("p_limit")
+    while True:
+        rows = yield form.query, binds
+        for row in rows:
+            form.proof.check(row, tenant, keys)
+        live = [row for row in rows if form.proof.is_live(row, binds["p_now"])]
+        if wanted is None or len(rows) < binds["p_limit"] or len(live) >= wanted:
+            return Answer(live[:wanted])
+        binds["p_limit"] *= 2  # some have expired or were deleted: as many more are to be found

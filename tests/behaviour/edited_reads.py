@@ -1,0 +1,154 @@
+"""Which reads believe which edits, and the table of the page of signatures that says so."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from public_reads import READS, REFUSED, World, read
+from stored_edits import REMOVED, SIGNED, Stored, edits_of, removals_of
+
+from memalchemy import Database
+from memalchemy.errors import StatementFailed
+from memalchemy.verify import verify
+
+Pair = tuple[str, str]
+"""The name of an edit, and that of a read."""
+
+Outcomes = dict[Pair, set[str]]
+"""What became of a pair: ``refused``, ``unaffected`` and ``believed``; of several rows, all."""
+
+PAGE = Path(__file__).parents[2] / "docs" / "signatures.md"
+BELIEVED, OF_LONG_LOGS = "believed", "believed of long logs"
+"""Tables of the page: what reads believe, and what else they believe of long logs."""
+
+MOVED = "what is moved to another place is as if it was removed there"
+PARTIAL = "rows of several logs, or a page of one, do not add up to the sum in a head"
+FOUND = "rows are looked for by it: one that was moved from its place is not found there"
+SEARCHED = "a search does not see what its index does not have"
+ENDED = "searches and numbers do not read what has ended"
+ORDERED = "a list of the newest goes by it, and does not come to what was made older"
+COUNTED = "to prove a number or a size would take all rows that it counts"
+EMPTY = "lists leave out a log without a newest checkpoint"
+
+REASONS: dict[str, str] = {
+    **dict.fromkeys(("threads.tenant", "threads.thread_id", "threads.namespace"), MOVED),
+    **dict.fromkeys(("checkpoints.tenant", "deltas.tenant", "checkpoints.log_id"), MOVED),
+    **dict.fromkeys(("removed checkpoint", "removed state", "removed entry"), PARTIAL),
+    **dict.fromkeys(("removed write", "checkpoints.seq", "deltas.seq"), PARTIAL),
+    **dict.fromkeys(("deltas.entry_key", "deltas.label", "deltas.kind"), FOUND),
+    **dict.fromkeys(("checkpoints.checkpoint_id", "checkpoints.run_id"), FOUND),
+    **dict.fromkeys(("deltas.search_text", "deltas.radix", "removed vector"), SEARCHED),
+    **dict.fromkeys(("embeddings.dimensions", "embeddings.model", "embeddings.field"), SEARCHED),
+    **dict.fromkeys(("embeddings.part", "embeddings.vector", "checkpoints.meta"), SEARCHED),
+    **dict.fromkeys(("store_items.search_text", "store_items.field_terms"), SEARCHED),
+    **dict.fromkeys(("store_items.expires_at", "threads.expires_at"), ENDED),
+    "threads.deleted_at": ENDED,
+    **dict.fromkeys(("store_items.updated_at", "threads.updated_at"), ORDERED),
+    **dict.fromkeys(("checkpoints.created_at", "checkpoints.occurred_at"), ORDERED),
+    "threads.head_id": EMPTY,
+    **dict.fromkeys(("deltas.base_seq", "deltas.payload", "deltas.depth"), COUNTED),
+    **{f"threads.{name}": COUNTED for name in ("created_at", "meta", "last_ordinal")},
+    **{f"threads.{name}": COUNTED for name in ("next_seq", "previous_id", "version")},
+}
+"""Why some reads believe an edit."""
+
+
+async def edits_in(db: Database, name: str, most: int | None) -> list[Stored]:
+    """Return the edits of a table; of each column, and of each kind of row, at most *most*."""
+    edits: list[Stored] = list(await db.run_sync(partial(edits_of, name=name)))
+    if name == "deltas" or name in REMOVED:
+        edits += await db.run_sync(partial(removals_of, name=name))
+    if most is None:
+        return edits
+    by_name: dict[str, list[Stored]] = defaultdict(list)
+    for edit in edits:
+        by_name[edit.name].append(edit)
+    rng = random.Random(name)
+    return [one for same in by_name.values() for one in rng.sample(same, min(most, len(same)))]
+
+
+async def read_all(db: Database) -> dict[str, list[object]]:
+    world = World(db)
+    return {name: await read(world, name) for name in READS}
+
+
+async def outcomes_of(
+    opened: Callable[[], Database], tables: Iterable[str] = SIGNED, most: int | None = None
+) -> Outcomes:
+    """Edit rows, one after another, and read everything; `verify` has to tell of each edit."""
+    found: Outcomes = defaultdict(set)
+    async with opened() as db:
+        before = await read_all(db)
+        assert not any(REFUSED in given for given in before.values())
+    async with opened() as db:
+        for name in tables:
+            for edit in await edits_in(db, name, most):
+                try:
+                    await db.run_sync(edit.apply)
+                except StatementFailed:
+                    continue  # the database itself refuses it
+                async with opened() as another:
+                    after = await read_all(another)
+                    report = await verify(another, all_tenants=True)
+                await db.run_sync(edit.undo)
+                assert report.findings, f"verify does not tell of {edit}"
+                for one, given in after.items():
+                    found[edit.name, one].update(_compare(before[one], given))
+    return found
+
+
+def _compare(before: list[object], after: list[object]) -> Iterator[str]:
+    for was, now in zip(before, after, strict=True):
+        yield "refused" if now == REFUSED else "unaffected" if now == was else "believed"
+
+
+def believed(outcomes: Outcomes) -> set[Pair]:
+    """Return the pairs in which a read believed an edit."""
+    return {pair for pair, became in outcomes.items() if "believed" in became}
+
+
+def counted(outcomes: Outcomes) -> dict[str, int]:
+    """Return the number of pairs that are believed, that are refused, and that are unaffected."""
+    worst = ("believed", "refused", "unaffected")
+    return Counter(next(one for one in worst if one in became) for became in outcomes.values())
+
+
+def _table(title: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<=<!-- {title} -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
+
+
+def listed(title: str = BELIEVED) -> set[Pair]:
+    """Return the pairs that a table of the page of signatures lists."""
+    table = _table(title).search(PAGE.read_text())
+    assert table is not None, f"the page has no table of what is {title}"
+    pairs = set()
+    for line in table.group().splitlines()[2:]:
+        edits, reads = (re.findall(r"`([^`]+)`", cell) for cell in line.split("|")[1:3])
+        pairs |= {(edit, read) for edit in edits for read in reads}
+    return pairs
+
+
+def table_of(pairs: set[Pair]) -> str:
+    """Return the table of the page for *pairs*."""
+    by_edit: dict[str, set[str]] = defaultdict(set)
+    for edit, name in pairs:
+        by_edit[edit].add(name)
+    rows: dict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
+    for edit, reads in sorted(by_edit.items()):
+        rows[tuple(sorted(reads)), REASONS[edit]].append(edit)
+    lines = ["| edited | reads that believe it | why |", "|---|---|---|"]
+    for (reads, why), edits in rows.items():
+        cells = (", ".join(f"`{name}`" for name in names) for names in (edits, reads))
+        lines.append(f"| {' | '.join(cells)} | {why} |")
+    return "\n".join(lines)
+
+
+def write_table(pairs: set[Pair], title: str = BELIEVED) -> None:
+    """Write a table of the page anew."""
+    text = PAGE.read_text()
+    PAGE.write_text(_table(title).sub(lambda _: table_of(pairs), text))

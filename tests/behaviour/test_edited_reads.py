@@ -1,0 +1,47 @@
+"""No read believes an edit at rest, or the page of signatures says which does, and why.
+
+Signed columns are edited without the key, and rows are removed. Then each public read refuses, or
+returns what it returned before, or the page lists the pair. Here it is a sample of the edits:
+`test_edited_reads_in_full` makes them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from edited_reads import believed, listed, outcomes_of
+from public_reads import NOT_READS, READS, fill, fill_memories, public_methods
+from stored_edits import SIGNED
+
+from memalchemy import Database
+from memalchemy.codec.keys import generate_key
+
+pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]
+
+KEY = generate_key()
+
+
+@pytest.fixture
+def opened(database_url: str) -> Callable[[], Database]:
+    """Opens the database as another process would."""
+    return lambda: Database(database_url, migrate="off", signing_keys=[KEY])
+
+
+def test_every_public_method_is_a_read_or_is_not() -> None:
+    reads = {name.split("(")[0] for name in READS}
+    assert public_methods() == reads | NOT_READS
+    assert not reads & NOT_READS
+
+
+@pytest.mark.parametrize("table", SIGNED)
+async def test_a_read_believes_no_edit_that_is_not_listed(
+    opened: Callable[[], Database], table: str
+) -> None:
+    async with opened() as db:
+        await db.migrate()
+        await fill(db)
+        await fill_memories(db)
+    outcomes = await outcomes_of(opened, [table], most=1)
+    assert any("refused" in became for became in outcomes.values())
+    assert sorted(believed(outcomes) - listed()) == []

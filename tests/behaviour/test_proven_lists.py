@@ -1,0 +1,165 @@
+"""Lists of a signed database prove what they leave out, and are as full as those of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Table, delete, update
+
+from memalchemy import Checkpointer, Corrupt, Database, Store, ThreadLog
+from memalchemy.codec.keys import generate_key
+from memalchemy.maintenance import sign as signing
+from memalchemy.rotation import rotate_keys
+from memalchemy.schema import EmbeddingRow, StoreItemRow, ThreadRow
+from memalchemy.signing import sign
+from memalchemy.verify import verify
+
+pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]
+
+KEY, OTHER, SECRET = generate_key(), generate_key(), generate_key()
+THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
+ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
+VECTORS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
+LONG_AGO = datetime.now(UTC) - timedelta(days=1)
+
+
+@pytest.fixture
+def opened(database_url: str) -> Callable[..., Database]:
+    """Opens the database as another process would."""
+    return lambda **given: Database(
+        database_url, **{"migrate": "off", "signing_keys": [KEY]} | given
+    )
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signing, "NOTICED_AFTER", 0)
+
+
+async def edit(db: Database, statement: Any) -> None:
+    await db.run_sync(lambda connection: connection.execute(statement))
+
+
+async def test_a_list_is_full_beside_items_that_have_expired(
+    opened: Callable[..., Database],
+) -> None:
+    async with opened() as db:
+        await db.migrate()
+        store = Store(db)
+        for number in range(40):
+            ttl = 1e-6 if number % 4 else None
+            await store.put(("n",), f"k{number:02}", number, ttl=ttl)
+        lasting = [f"k{number:02}" for number in range(0, 40, 4)]
+        assert await store.list_keys(("n",), 4) == lasting[:4]
+        assert [key async for key in store.iter_keys(("n",), page_size=3)] == lasting
+        by_key = store.iter_items(("n",), order="key", page_size=3)
+        assert [item.key async for item in by_key] == lasting
+        newest = await store.list_items(("n",), limit=3)
+        assert [item.key for item in newest] == lasting[:-4:-1]
+        assert await store.get(("n",), "k01") is None
+        assert not await store.exists(("n",), "k01")
+
+
+async def test_a_list_of_threads_is_full_beside_those_that_were_deleted(
+    opened: Callable[..., Database],
+) -> None:
+    async with opened() as db:
+        await db.migrate()
+        checkpointer = Checkpointer(db)
+        for number in range(12):
+            await checkpointer.save({"n": number}, f"t{number:02}")
+            if number % 3:
+                await checkpointer.delete(f"t{number:02}")
+        assert await checkpointer.list_threads(3) == ["t09", "t06", "t03"]
+        assert await checkpointer.list_threads(2, offset=1) == ["t06", "t03"]
+        assert len(await checkpointer.list_logs(limit=4)) == 4
+
+
+@pytest.mark.parametrize("what", ["expires_at", "deleted_at"])
+async def test_a_thread_that_was_made_to_vanish_is_told_of(
+    opened: Callable[..., Database], what: str
+) -> None:
+    async with opened() as db:
+        await db.migrate()
+        await Checkpointer(db).save({"n": 1}, "t")
+        await ThreadLog(db).append("t", ["one"])
+        await edit(db, update(THREADS).values({what: LONG_AGO}))
+    async with opened() as db:
+        for call in (
+            Checkpointer(db).load("t"),
+            Checkpointer(db).list_threads(),
+            Checkpointer(db).list_checkpoints("t"),
+            ThreadLog(db).tail("t"),
+            ThreadLog(db).count("t"),
+            ThreadLog(db).list_threads(),
+        ):
+            with pytest.raises(Corrupt):
+                await call
+
+
+async def test_an_item_that_was_made_to_vanish_is_told_of(opened: Callable[..., Database]) -> None:
+    async with opened() as db:
+        await db.migrate()
+        await Store(db).put(("n",), "k", "value")
+        await edit(db, update(ITEMS).values(expires_at=LONG_AGO))
+        for call in (
+            Store(db).get(("n",), "k"),
+            Store(db).exists(("n",), "k"),
+            Store(db).list_keys(("n",)),
+            Store(db).list_items(("n",)),
+        ):
+            with pytest.raises(Corrupt):
+                await call
+
+
+async def put_vectors(db: Database) -> None:
+    store = Store(db)
+    await store.put(("n",), "k", "value", embedding=[1.0, 0.5])
+    await store.put_embedding(("n",), "k", [0.5, 1.0], model="other")
+    await store.put(("n",), "without", "value")
+
+
+async def findings(db: Database) -> list[str]:
+    return [one.code for one in (await verify(db)).findings]
+
+
+@pytest.mark.parametrize("job", ["nothing", "put again", "refresh", "sign", "rotate"])
+async def test_a_removed_vector_is_told_of_after(opened: Callable[..., Database], job: str) -> None:
+    async with opened() as db:
+        await db.migrate()
+        await put_vectors(db)
+        if job == "put again":
+            await put_vectors(db)
+        elif job == "refresh":
+            await Store(db).put(("n",), "k", "value", ttl=1000, embedding=[1.0, 0.5])
+            await Store(db).refresh([(("n",), "k")])
+    keys: dict[str, Any] = {"signing_keys": [OTHER, KEY]} if job == "sign" else {}
+    if job == "rotate":
+        keys = {"keys": [SECRET], "allow_plaintext": True, "readable": ("vectors",)}
+    async with opened(**keys) as db:
+        if job == "sign":
+            assert (await sign(db)).signed
+        elif job == "rotate":
+            await rotate_keys(db, drop_words=True)
+        assert not await findings(db)
+        await edit(db, delete(VECTORS).where(VECTORS.c.model == "default"))
+        assert await findings(db) == ["signature"]
+        with pytest.raises(Corrupt, match="vectors"):
+            await Store(db).get_embedding(("n",), "k")
+        with pytest.raises(Corrupt, match="vectors"):
+            await Store(db).put_embedding(("n",), "k", [1.0, 0.5])
+
+
+async def test_vectors_that_are_dropped_on_purpose_are_not_missed(
+    opened: Callable[..., Database],
+) -> None:
+    async with opened() as db:
+        await db.migrate()
+        await put_vectors(db)
+    async with opened(keys=[SECRET], allow_plaintext=True) as db:
+        await rotate_keys(db, drop_vectors=True, drop_words=True)
+        assert await Store(db).get_embedding(("n",), "k") is None
+        assert not await findings(db)

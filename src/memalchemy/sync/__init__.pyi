@@ -191,9 +191,9 @@ class Database:
             Checkpointer(db).save({"messages": []}, "thread-1")
 
     Args:
-        url: ``sqlite:///agent.db`` or the path itself (see below), ``sqlite://`` (in memory),
-            ``postgresql://…``, ``oracle://…``, or an `AsyncEngine` of the host's, which stays the
-            host's to dispose.
+        url: ``sqlite:///agent.db`` or the path itself (see below), as text or a `Path`,
+            ``sqlite://`` (in memory), ``postgresql://…``, ``oracle://…``, or an `AsyncEngine` of
+            the host's, which stays the host's to dispose.
         read_url: a read replica of the database at *url*, as a URL or an `AsyncEngine`; PostgreSQL
             and Oracle. Listings, search and statistics are read from it; see below.
         tenant: the owner of the data; every row carries it, and no operation crosses it.
@@ -259,7 +259,7 @@ class Database:
     tenant: str
     def __init__(
         self,
-        url: str | URL | AsyncEngine,
+        url: str | URL | PathLike[str] | AsyncEngine,
         *,
         read_url: str | URL | AsyncEngine | None = None,
         tenant: str = "default",
@@ -1383,8 +1383,10 @@ class Conversation:
     def messages(self, *, connection: HostConnection | None = None) -> list[Message]:
         """Return the messages that go to the model, oldest first: all, or those of the manager.
 
-        A summary that the manager writes is stored. No process writes it again until more messages
-        were added than the manager allows, or until one of the summarised messages was changed.
+        A summary that was set or restored is there whatever the manager, in place of the messages
+        that it stands for. A summary that the manager writes is stored. No process writes it again
+        until more messages were added than the manager allows, or until one of the summarised
+        messages was changed. Several calls at once in one process ask for it once.
 
         Raises:
             Corrupt: what is stored does not match its checksum.
@@ -1423,8 +1425,8 @@ class Conversation:
         """Store *text* as the summary of what was said before the messages, or remove it.
 
         It replaces an earlier summary. With *summarized* it stands for the first so many messages,
-        of which system messages stay. `messages` returns it if the manager summarises, `snapshot`
-        in any case. ``None`` removes the summary.
+        of which system messages stay. `messages` returns it first, whatever the manager. ``None``
+        removes the summary.
 
         Raises:
             TypeError: *text* is no text; nothing was written.
@@ -1539,10 +1541,11 @@ class ConversationStore:
     ) -> None:
         """Store a list of messages or a snapshot, ``{"messages": …, "summary": …}``, as a whole.
 
-        Both parameters accept either. Messages are as of `Conversation.add`; other keys of a
-        snapshot are stored as they are. Of two that save at the same time the later wins, and what
-        it wrote is complete. *occurred_at* is the time of the messages that are new; now, if not
-        given.
+        Both parameters accept either. It takes the place of all that was stored: after a list, or a
+        snapshot without a summary, there is none. Messages are as of `Conversation.add`; other keys
+        of a snapshot are stored as they are. Of two that save at the same time the later wins, and
+        what it wrote is complete. *occurred_at* is the time of the messages that are new; now, if
+        not given.
 
         Raises:
             TypeError, ValueError: one of them is not a message; nothing was written.
@@ -1630,7 +1633,10 @@ class EpisodeStore:
         """Return at most *limit* episodes, the latest ``completed_at`` first, whatever the mode."""
 
     def summary(self, *, connection: HostConnection | None = None) -> str:
-        """Return the number of episodes and the newest one as text."""
+        """Describe the store for a person: its size and database, the newest and oldest episode.
+
+        It reads as `oldest` does.
+        """
 
     def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
         """Replace the episode with the same ``id_``.
@@ -2365,10 +2371,10 @@ class RetainedCheckpointer(Generic[State]):
 
     States have their messages under ``messages``; others are saved as they are. Each message gets
     the time of its first save, as ``stored_at`` in its metadata. The first save after *max_age*
-    removes it, and so does one with more than *keep_messages* messages, from the start on.
-    Exchanges and tool calls stay whole, system messages stay. A message that has a time,
-    ``occurred_at``, keeps it. If an application drops the times from its messages, they are found
-    again by the content of the messages.
+    removes it, with its exchange as a whole, and a save with more than *keep_messages* messages
+    removes the oldest. No answer loses its question, no tool call its result; system messages stay.
+    A message that has a time, ``occurred_at``, keeps it. If an application drops the times from its
+    messages, they are found again by the content of the messages.
 
     Earlier checkpoints keep the messages that they were saved with, so `Retention` is useful here,
     too.

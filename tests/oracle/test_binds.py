@@ -16,10 +16,11 @@ from sqlalchemy import insert
 from memalchemy import Checkpointer, Database, Retention
 from memalchemy.dialects import DIALECTS
 from memalchemy.errors import CapabilityMissing, TooLarge
+from memalchemy.keys import encode_id
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from oracle.recording import Answer, Connection, Recorder, bound
 from oracle.strict import merged
-from oracle.test_programs import found, head, position
+from oracle.test_programs import found, head, listed, position
 
 AWKWARD = ("", "\x00", "\ud800", " ", "Ünïcödé 漢字", "a'b\"c:d%e")
 
@@ -29,12 +30,16 @@ async def everything(oracle: Database, server: Recorder, thread_id: str) -> None
     agent = Checkpointer(oracle, retention=Retention(keep_last=1), ttl=60)
     server.answer("log.heads.create_head", position(1))
     server.answer("log.heads.allot", position(2))
-    about = {"thread_id": thread_id, "namespace": "/", "names": 3, "going": 2, "needless": 1}
+    about = {
+        "thread_id": encode_id(thread_id),
+        "namespace": "/",
+        "names": 3,
+        "going": 2,
+        "needless": 1,
+    }
     server.answer("log.bulk_delete.list_prunable", Answer([about]))
     server.answer("log.bulk_delete.list_stale", Answer([about | {"next_seq": 4}]))
-    standing = {"updated_at": datetime(2020, 1, 1), "expires_at": None, "deleted_at": None}
-    locked = Answer([{"thread_id": thread_id, "namespace": "/"} | standing])
-    server.answer("log.bulk_delete.lock_batch", locked, locked)
+    server.answer("log.bulk_delete.lock_batch", listed(thread_id), listed(thread_id))
     server.answer("log.bulk_delete.delete_pruned_checkpoints", Answer(touched=2))
     for name in ("log.heads.lock_log", "log.heads.lock_thread"):
         server.answer(name, head(), head(), head())

@@ -15,7 +15,7 @@ import pytest
 from memalchemy import Checkpointer, Database, Retention, Store
 from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
 from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
-from memalchemy.keys import log_key
+from memalchemy.keys import encode_id, log_key
 from memalchemy.log.bulk_delete import MAX_LOGS
 from memalchemy.log.tables import CHECKPOINT_INFO
 from memalchemy.store.jsonl import export_items
@@ -327,8 +327,19 @@ def prunable(*threads: str) -> Answer:
 
 
 def listed(*threads: str) -> Answer:
+    """What a batch has locked, as the driver returns it."""
     standing = {"namespace": "/", "updated_at": NOW, "expires_at": None, "deleted_at": None}
-    return Answer([{"thread_id": thread} | standing for thread in threads])
+    return Answer(
+        [
+            {
+                "log_id": log_key("acme", thread, "/").bytes,
+                "tenant": "acme",
+                "thread_id": encode_id(thread),
+            }
+            | standing
+            for thread in threads
+        ]
+    )
 
 
 async def test_pruning_sweeps_what_no_name_leads_to(agent: Checkpointer, server: Recorder) -> None:

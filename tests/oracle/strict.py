@@ -80,7 +80,8 @@ UNLIKE = {
     **_because(
         "the connections are the driver's that is there",
         "dialect",
-        *("in_transaction", "interrupt", "at_work", "abandon"),
+        *("in_transaction", "interrupt", "at_work", "abandon", "close_without_loop"),
+        *("is_lost", "has_said_farewell", "on_connect"),
         *("read_url", "engine_options", "connect_options", "read_only_options"),
     ),
     **_because(
@@ -101,7 +102,7 @@ UNLIKE = {
     ),
     **_because(
         "JSON_TABLE and hints: the server's",
-        *("statements", "rows_from_list", "list_binds", "materialized"),
+        *("statements", "rows_from_list", "list_binds", "materialized", "computed_first"),
     ),
     **_because("the server's type keeps what is none out", "statements", "json_is_object"),
     **_because(
@@ -116,7 +117,7 @@ UNLIKE = {
         "text",
         *("sees_uncommitted", "limit_pending", "purge", "index_name"),
         *("index_state", "repair_advice", "unindexed_rows", "force_index", "check_integrity"),
-        "rebuild",
+        *("rebuild", "is_aside", "set_aside_damaged"),
     ),
     **_because(
         "migrations are the database's own",
@@ -137,7 +138,7 @@ UNLIKE = {
     **_because(
         "the server's",
         *("maintenance", "server_version", "utc_now", "byte_literal", "storage_faults"),
-        "schema_of_visible_table",
+        *("schema_of_visible_table", "refuse_unusable", "takes_writes"),
     ),
     **_because(
         "what bytes are where, and giving them back, is the server's",

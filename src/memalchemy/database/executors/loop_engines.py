@@ -69,11 +69,10 @@ class LoopEngine:
         self.is_closed = True
         while self.kept:
             self.kept.pop().give_back()
-        if self.is_the_hosts:
-            return
-        for raw in list(self._opened):
-            close(raw)
-        self.plain.sync_engine.dispose(close=False)
+        if not self.is_the_hosts:
+            for raw in list(self._opened):
+                close(raw)
+            self.plain.sync_engine.dispose(close=False)
         _empty_reflection_caches(type(self.plain.dialect))
 
     async def give_back(self) -> None:
@@ -113,7 +112,7 @@ class LoopEngine:
     async def _dispose(self) -> None:
         if not self.is_the_hosts:
             await self.plain.dispose()
-            _empty_reflection_caches(type(self.plain.dialect))
+        _empty_reflection_caches(type(self.plain.dialect))
 
 
 class LoopEngines:

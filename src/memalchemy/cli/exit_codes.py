@@ -31,6 +31,7 @@ from memalchemy.errors import (
     TooLarge,
     UniqueViolation,
     UnknownURL,
+    VersionTableLost,
     WallIncomplete,
 )
 
@@ -55,6 +56,7 @@ CODES: dict[type[MemalchemyError], int] = {
     NotFound: NOT_FOUND,
     EpisodeNotFoundError: NOT_FOUND,
     SchemaOutdated: NOT_FOUND,
+    VersionTableLost: NOT_FOUND,
     SchemaTooNew: NOT_FOUND,
     SchemaIncomplete: NOT_FOUND,
     ReplicationIncomplete: NOT_FOUND,

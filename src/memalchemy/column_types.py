@@ -17,6 +17,8 @@ from uuid import UUID
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Cast,
+    ClauseElement,
     DateTime,
     Dialect,
     LargeBinary,
@@ -24,6 +26,8 @@ from sqlalchemy import (
     TypeDecorator,
     Uuid,
 )
+from sqlalchemy.exc import CompileError
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeEngine
 
 from memalchemy._bounds import parse_metadata, parse_plain_json
@@ -31,6 +35,9 @@ from memalchemy.codec import vectors
 from memalchemy.keys import decode_id, encode_id
 
 T = TypeVar("T")
+
+MAX_INDEXED_DIMENSIONS = 4000
+"""The most numbers of a vector that an HNSW index of PostgreSQL has, in half precision."""
 
 Processor = Callable[[Any], Any] | None
 """A function of one value; ``None`` leaves values as they are."""
@@ -237,8 +244,12 @@ class Vector(StoredType[Sequence[float]]):
     """A float32 vector of any dimension: ``vector`` on PostgreSQL and Oracle, bytes on SQLite.
 
     PostgreSQL without pgvector has a bytea column instead (see the first revision); `search` asks
-    the database which one it has. Where the package pgvector is installed its operators work on the
-    column: ``EmbeddingRow.vector.cosine_distance([0.1, 0.2])``.
+    the database which one it has. Where the package pgvector is installed, its operators work on
+    the column of PostgreSQL and Oracle: ``EmbeddingRow.vector.cosine_distance([0.1, 0.2])``. On
+    PostgreSQL ``cosine_distance``, ``l2_distance`` and ``max_inner_product`` compare with up to
+    4,000 numbers as the HNSW indexes do, in half precision, and use one for
+    ``EmbeddingRow.dimensions == n``. On SQLite an operator raises
+    `sqlalchemy.exc.CompileError`.
     """
 
     impl: type[TypeEngine[Any]] = LargeBinary
@@ -259,7 +270,42 @@ def _vector_comparator() -> type:
         native = import_module("pgvector.sqlalchemy").VECTOR
     except ImportError:
         return TypeDecorator.Comparator
-    return type("VectorComparator", (TypeDecorator.Comparator, native.comparator_factory), {})
+    exact = native.comparator_factory
+
+    def distance(name: str) -> Callable[[Any, Any], Any]:
+        def compare(self: Any, other: Any) -> Any:
+            is_column = isinstance(other, ClauseElement) or hasattr(other, "__clause_element__")
+            if is_column or len(other) > MAX_INDEXED_DIMENSIONS:
+                return getattr(exact, name)(self, other)
+            return getattr(_AsIndexed(self.expr, len(other)), name)(other)
+
+        return compare
+
+    names = ("cosine_distance", "l2_distance", "max_inner_product")
+    methods = {name: distance(name) for name in names}
+    return type("VectorComparator", (TypeDecorator.Comparator, exact), methods)
+
+
+class _AsIndexed(Cast[Any]):
+    """The column of vectors as PostgreSQL's HNSW indexes have it: with its size, in 16 bits."""
+
+    inherit_cache = True
+
+    def __init__(self, column: Any, dimensions: int) -> None:
+        super().__init__(column, import_module("pgvector.sqlalchemy").HALFVEC(dimensions))
+
+
+@compiles(_AsIndexed, "sqlite")
+def _no_operators(element: _AsIndexed, compiler: Any, **kw: Any) -> str:
+    raise CompileError(
+        "SQLite has no operators for vectors, which are bytes there: search by "
+        "Store.search(embedding=[…]), or compute distances of the vectors that you read"
+    )
+
+
+@compiles(_AsIndexed, "oracle")
+def _column_alone(element: _AsIndexed, compiler: Any, **kw: Any) -> str:
+    return str(compiler.process(element.clause, **kw))
 
 
 def utc(value: datetime) -> datetime:

@@ -13,6 +13,7 @@ import pytest
 
 from memalchemy import Database, Store
 from memalchemy.http import Limits, app
+from memalchemy.http.server._limits import Turns
 from waiting import until
 
 TENANTS = [f"tenant{number}" for number in range(4)]
@@ -24,6 +25,13 @@ class Gate:
     """Lets calls begin one by one, and notes whose they were."""
 
     def __init__(self) -> None:
+        self.asked = 0
+        """The requests that have asked for a place, and have it or wait for it."""
+        self.placed: list[str] = []
+        """Whose requests were given a place, in that order. Those with places begin in any."""
+        self.given_back = 0
+        self.with_place = 0
+        """The requests that had a place when one was given back last, and to the next."""
         self.begun: list[str] = []
         self.left = 0
         self.running: Counter[str] = Counter()
@@ -58,6 +66,20 @@ async def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
             return await real(self, *given, **named)
 
         monkeypatch.setattr(Store, name, waiting)
+    take, give_back = Turns.take, Turns.give_back
+
+    async def asking(self: Turns, tenant: str) -> None:
+        gate.asked += 1
+        await take(self, tenant)
+        gate.placed.append(tenant)
+
+    def giving_back(self: Turns, tenant: str) -> None:
+        give_back(self, tenant)
+        gate.given_back += 1
+        gate.with_place = self._running.total()
+
+    monkeypatch.setattr(Turns, "take", asking)
+    monkeypatch.setattr(Turns, "give_back", giving_back)
     return gate
 
 
@@ -99,18 +121,24 @@ async def test_a_flood_of_one_tenant_is_served_in_turns_with_the_others(
         for tenant in quiet:
             sent += send(http, kind, tenant, 5)
         await until(lambda: len(gate.begun) == places)
+        await until(lambda: gate.asked == len(sent))
         for served in range(1, 41 + 5 * others):
             gate.let_out()
-            await until(lambda served=served: gate.left == served)
+            # All that have a place are at the gate before the next is let out.
+            await until(
+                lambda served=served: (
+                    gate.given_back == served and gate.running.total() == gate.with_place
+                )
+            )
         answers = await asyncio.gather(*sent)
     assert {answer.status_code for answer in answers} <= {200, 404}
     assert gate.most["all"] <= places
     assert all(gate.most[tenant] <= tenant_places for tenant in TENANTS)
     for tenant in quiet:
-        turns = [index for index, name in enumerate(gate.begun) if name == tenant]
+        turns = [index for index, name in enumerate(gate.placed) if name == tenant]
         assert len(turns) == 5
         for number, index in enumerate(turns):
-            before = gate.begun[:index].count(flooding)
+            before = gate.placed[:index].count(flooding)
             assert before <= tenant_places + 1 + number, "one of each tenant, then the next"
 
 

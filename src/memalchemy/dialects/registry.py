@@ -167,7 +167,7 @@ def has_dynamic_types(sqlalchemy_name: str) -> bool:
 def parse_url(given: str | URL | PathLike[str]) -> Target:
     """Read a database URL as people type it or providers hand it out, or the path of a SQLite file.
 
-    Spaces and line ends around a URL are left out: a file with a secret ends with one.
+    Spaces and line ends around a server's URL are left out: a file with a secret ends with one.
 
     Raises:
         UnknownURL: no database that memalchemy works on, or not a URL.
@@ -190,15 +190,17 @@ def parse_url(given: str | URL | PathLike[str]) -> Target:
 def _read_url(given: str | URL | PathLike[str]) -> URL:
     if isinstance(given, PathLike):
         return URL.create("sqlite", database=fspath(given))
-    text = given.strip() if isinstance(given, str) and "://" in given else given
     try:
-        if isinstance(text, str):
-            text = file_url(text) or sqlite_url(text) or url_of_hosts(text) or text
-        return make_url(text)
+        if not isinstance(given, str):
+            return make_url(given)
+        # The name of a file may end with a space.
+        file = file_url(given) or sqlite_url(given)
+        text = given.strip()
+        return file or url_of_hosts(text) or make_url(text)
     except UnknownURL:
         raise
     except (ArgumentError, ValueError, TypeError):
-        raise UnknownURL(_not_a_url(text)) from None
+        raise UnknownURL(_not_a_url(given)) from None
 
 
 def _not_a_url(text: object) -> str:

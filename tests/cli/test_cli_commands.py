@@ -374,7 +374,7 @@ def test_forget_erases_one_whole_tenant(file_url: str, call: Call) -> None:
     for tenant in ("acme", "other"):
         call("--tenant", tenant, "import", "-", "--db", file_url, stdin=lines(thread("a")))
 
-    assert call("forget", "--tenant", "acme", "--yes", "--json", "--db", file_url).json == {
+    assert call("forget", "--whole-tenant", "acme", "--yes", "--json", "--db", file_url).json == {
         "erased": 4
     }
     assert call("threads", "--tenant", "acme", "--json", "--db", file_url).json == []
@@ -437,11 +437,42 @@ def test_forget_says_that_metadata_does_not_find_what_is_named(filled: str, call
     assert "docs/erasure.md" in answer.err
 
 
-def test_forget_refuses_a_thread_and_a_tenant_together(filled: str, call: Call) -> None:
-    answer = call("forget", "--thread", "a", "--tenant", "acme", "--yes", "--db", filled)
+def test_forget_refuses_a_thread_and_a_whole_tenant_together(filled: str, call: Call) -> None:
+    answer = call("forget", "--thread", "a", "--whole-tenant", "acme", "--yes", "--db", filled)
 
     assert answer.code == 2
-    assert "goes before forget" in answer.err
+    assert "--whole-tenant" in answer.err
+
+
+def test_tenant_means_to_forget_what_it_means_to_every_command(filled: str, call: Call) -> None:
+    nothing = call("forget", "--tenant", "acme", "--yes", "--db", filled)
+    other = call("forget", "--thread", "airline-1", "--tenant", "acme", "--yes", "--db", filled)
+
+    assert nothing.code == 2
+    assert "--whole-tenant" in nothing.err
+    assert other.code == 1
+    assert call("show", "airline-1", "--db", filled).code == 0
+
+
+def test_forget_names_what_has_the_value_as_its_name(filled: str, call: Call) -> None:
+    for place in ("facts/u1", "users/u1/notes", "users/u11"):
+        call("store", "put", place, "k", '"v"', "--db", filled)
+    call("store", "put", "notes", "k", '"v"', "--metadata", '{"user_id": "u1"}', "--db", filled)
+
+    answer = call("forget", "--metadata", "user_id=u1", "--yes", "--db", filled)
+
+    assert answer.code == 0
+    assert "forget --namespace facts/u1" in answer.err
+    assert "forget --namespace users/u1/notes" in answer.err
+    assert "users/u11" not in answer.err
+
+
+@pytest.mark.parametrize("nothing", ["", "  ", "\n"])
+def test_a_search_for_nothing_is_a_mistake(nothing: str, filled: str, call: Call) -> None:
+    answer = call("search", nothing, "--db", filled)
+
+    assert answer.code == 2
+    assert "words to look for" in answer.err
 
 
 def test_delete_removes_one_checkpoint_or_the_thread(filled: str, call: Call) -> None:

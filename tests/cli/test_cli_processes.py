@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import resource
 import shutil
@@ -172,6 +173,25 @@ def test_ctrl_c_at_a_question_erases_nothing(filled: str) -> None:
     assert asked.wait(A_WHILE) == 130
     asked.communicate()
     assert count(filled) == 12
+
+
+@pytest.mark.parametrize(
+    ("typed", "options", "code", "left"),
+    [("n", (), 4, 12), ("y", (), 0, 4), ("", ("--yes",), 0, 4)],
+)
+def test_delete_asks_whoever_sits_at_a_terminal(
+    filled: str, typed: str, options: tuple[str, ...], code: int, left: int
+) -> None:
+    outer, inner = pty.openpty()
+    os.write(outer, f"{typed}\n".encode())
+
+    deleted = process("delete", "airline-1", *options, "--db", filled, stdin=inner)
+
+    os.close(inner)
+    os.close(outer)
+    assert deleted.returncode == code
+    assert ("[y/N]" in deleted.stderr) is (not options)
+    assert count(filled) == left
 
 
 def test_ctrl_c_ends_an_import_that_waits_for_its_input(file_url: str) -> None:

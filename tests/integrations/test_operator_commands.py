@@ -111,6 +111,6 @@ def test_pruning_all_that_can_be_pruned_breaks_no_framework(url: str) -> None:
 def test_all_of_it_is_sound_and_a_tenant_is_erased_with_it(url: str) -> None:
     call(url, "verify")
 
-    call(url, "forget", "--tenant", "default", "--yes")
+    call(url, "forget", "--whole-tenant", "default", "--yes")
 
     assert set(map(len, asyncio.run(read_all(url)).values())) == {0}

@@ -34,8 +34,6 @@ class Command:
     name: str
     function: CommandFunction
     example: str
-    own_tenant: bool = False
-    """The command has a ``--tenant`` of its own; the common one stands before the command."""
 
     def add_to(self, app: typer.Typer) -> None:
         """Add the command, with its own options and the common ones, to *app*."""
@@ -45,11 +43,7 @@ class Command:
             for name, parameter in inspect.signature(self.function).parameters.items()
             if types[name] is not Context
         ]
-        common = [
-            parameter
-            for parameter in CommonOptions.parameters()
-            if not (self.own_tenant and parameter.name == "tenant")
-        ]
+        common = CommonOptions.parameters()
 
         def run(typer_context: typer.Context, **values: Any) -> None:
             after_name = {parameter.name: values.pop(parameter.name) for parameter in common}
@@ -102,11 +96,9 @@ def _advise_verify(options: CommonOptions, values: dict[str, Any]) -> str:
     return f"`{command}` says what is damaged, and what can be done"
 
 
-def command(
-    name: str, *, example: str, own_tenant: bool = False
-) -> Callable[[CommandFunction], Command]:
+def command(name: str, *, example: str) -> Callable[[CommandFunction], Command]:
     """Declare an async function to be the command *name*."""
-    return lambda function: Command(name, function, example, own_tenant)
+    return lambda function: Command(name, function, example)
 
 
 def set_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:

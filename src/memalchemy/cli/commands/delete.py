@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -24,11 +25,12 @@ async def delete(
         typer.Argument(metavar="CHECKPOINT", help="Only this checkpoint: an id, latest~2, @TIME."),
     ] = None,
     namespace: OnlyNamespaceOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete a thread, or one checkpoint of it.
 
     A thread goes with its checkpoints and entries in all namespaces, unless --namespace names one.
-    Checkpoints that build on a deleted one stay readable.
+    Checkpoints that build on a deleted one stay readable. On a terminal it asks first.
     """
     from memalchemy import Checkpointer
 
@@ -41,6 +43,13 @@ async def delete(
         else:
             parts = () if namespace is None else parse_namespace(namespace)
             checkpointer = Checkpointer(db, namespace=parts)
+        if not yes and sys.stdin.isatty():
+            if checkpoint is not None:
+                what = f"checkpoint {checkpoint!r} of thread {thread!r}"
+            else:
+                where = "all namespaces" if namespace is None else namespace
+                what = f"thread {thread!r} in {where}"
+            ctx.terminal.require_consent(f"Delete {what}? This cannot be undone.", "deleted")
         deleted = await checkpointer.delete(thread, checkpoint, all_namespaces=namespace is None)
     if not deleted and checkpoint is None:
         raise thread_not_found(thread, namespace)

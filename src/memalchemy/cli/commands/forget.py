@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 @command(
     "forget",
     example="memalchemy --db sqlite:///agent.db forget --metadata customer=42",
-    own_tenant=True,
 )
 async def forget(
     ctx: Context,
@@ -45,9 +45,9 @@ async def forget(
             help="With --namespace: also what threads have in NAMESPACE and below it.",
         ),
     ] = False,
-    tenant: Annotated[
+    whole_tenant: Annotated[
         str | None,
-        typer.Option("--tenant", metavar="TENANT", help="Everything of a tenant, items too."),
+        typer.Option("--whole-tenant", metavar="TENANT", help="Everything of TENANT, items too."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> int | None:
@@ -55,20 +55,17 @@ async def forget(
 
     Erases one thread, or the threads and items of the store with some metadata, or the items of a
     namespace and below it, with --threads also what threads have there, or everything of a tenant.
-    Says how much it is and asks first.
-
-    To erase a thread of a tenant other than the default one, name the tenant before the command:
-    memalchemy --tenant acme forget --thread t
+    Says how much it is and asks first. With --metadata it names what still has a value of it as its
+    name: a thread, or a namespace such as facts/ada.
     """
     from memalchemy import Checkpointer
 
     require_exactly_one(
-        "--thread, --metadata, --namespace or --tenant (the tenant of a thread or a namespace goes "
-        "before forget)",
+        "--thread, --metadata, --namespace or --whole-tenant",
         thread,
         metadata,
         namespace,
-        tenant,
+        whole_tenant,
     )
     if threads and namespace is None:
         raise UsageError("--threads needs --namespace")
@@ -79,16 +76,16 @@ async def forget(
             parts = parse_namespace(namespace)
             erase = partial(_forget_namespace, db, parts, threads)
             target = f"the namespace {format_namespace(parts)} {of_tenant}, and all below it"
-        elif tenant is not None:
+        elif whole_tenant is not None:
             with usage_errors():
-                of_that = Checkpointer(db.for_tenant(tenant))
-            erase = partial(of_that.forget, tenant=tenant)
-            target = f"tenant {tenant!r}, in all its threads"
+                of_that = Checkpointer(db.for_tenant(whole_tenant))
+            erase = partial(of_that.forget, tenant=whole_tenant)
+            target = f"tenant {whole_tenant!r}, in all its threads"
         elif thread is not None:
             erase = partial(Checkpointer(db).forget, thread_id=thread)
             target = f"thread {thread!r} {of_tenant}"
         else:
-            wanted = parse_metadata(metadata)
+            wanted = parse_metadata(metadata) or {}
             erase = partial(Checkpointer(db).forget, metadata=wanted)
             target = f"all threads and items with metadata {wanted} {of_tenant}"
         only_items = namespace is not None and not threads
@@ -104,6 +101,8 @@ async def forget(
             erased = await erase()
         if only_items:
             await _note_threads(ctx, db, parts)
+        elif metadata:
+            await _note_named_after(ctx, db, [str(value) for value in wanted.values()])
     if not erased:
         said = f"nothing was erased: there is nothing of {target}"
         if metadata:
@@ -159,6 +158,32 @@ async def _note_threads(ctx: Context, db: Database, namespace: tuple[str, ...]) 
             f"there are threads in {name}, too, which stay: `memalchemy threads --namespace {name} "
             "--prefix` lists them, and forget --namespace … --threads erases what they have there"
         )
+
+
+async def _note_named_after(ctx: Context, db: Database, values: list[str]) -> None:
+    """Name the threads and namespaces that have one of *values* as their name, and stay."""
+    from memalchemy import Checkpointer, Store
+
+    stay = [
+        f"the thread {value} (forget --thread {shlex.quote(value)})"
+        for value in values
+        if value and await Checkpointer(db).exists(value)
+    ]
+    last: tuple[str, ...] | None = None
+    while page := await Store(db).list_namespaces(after=last):
+        last = page[-1]
+        stay += [
+            f"{(name := format_namespace(one))} (forget --namespace {shlex.quote(name)})"
+            for one in page
+            if not set(values).isdisjoint(one)
+        ]
+    if stay:
+        named = "; ".join(stay[:_MOST_NAMED])
+        more = f"; and {len(stay) - _MOST_NAMED:,} more" if len(stay) > _MOST_NAMED else ""
+        ctx.terminal.print_note(f"still there, by its name: {named}{more}")
+
+
+_MOST_NAMED = 10
 
 
 class _RollBack(Exception):

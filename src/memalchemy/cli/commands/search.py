@@ -63,6 +63,8 @@ async def search(
     its step added. Case and accents do not matter. `store search` also searches items by vectors
     and filters.
     """
+    if not query.strip():
+        raise UsageError("name the words to look for; `memalchemy threads` lists what there is")
     if thread is not None and places == [Place.ITEMS]:
         raise UsageError("items belong to no thread: leave --thread or --in items out")
     if prefix and namespace is None:

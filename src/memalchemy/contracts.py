@@ -206,11 +206,11 @@ class CheckpointInfo:
 class LogInfo:
     """Log, which is a thread in one namespace, without its content.
 
-    ``newest_id`` is the id of its newest checkpoint; ``None`` if it has none. ``raw_size`` and
-    ``stored_size`` are the sums of those of its checkpoints: see `CheckpointInfo`. Times are aware
-    UTC; ``updated_at`` is the time of the last write. ``forked_from`` is the thread that a fork was
-    copied from, until that one is forgotten. ``metadata`` is the log's own, as
-    `Checkpointer.set_thread_metadata` set it.
+    ``newest_id`` is the id of its newest checkpoint; ``None`` if it has none. ``raw_size`` is the
+    sum of that of its checkpoints, ``stored_size`` of what its checkpoints and its entries take in
+    the database, in bytes: see `CheckpointInfo`. Times are aware UTC; ``updated_at`` is the time of
+    the last write. ``forked_from`` is the thread that a fork was copied from, until that one is
+    forgotten. ``metadata`` is the log's own, as `Checkpointer.set_thread_metadata` set it.
     """
 
     thread_id: str

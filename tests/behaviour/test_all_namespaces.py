@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import func, select
 
 from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, LogInfo, ThreadLog
+from memalchemy.schema import DeltaRow, ThreadRow
 
 
 def named(found: list[LogInfo]) -> list[tuple[str, str]]:
@@ -88,6 +90,11 @@ async def test_a_log_says_what_is_in_it(busy: Database) -> None:
     assert saved.updated_at >= history[0].created_at
     assert saved.updated_at.utcoffset() == timedelta(0)
     assert (talk.checkpoints, talk.entries, talk.newest_id, talk.raw_size) == (0, 2, None, 0)
+    async with busy.transaction() as connection:
+        taken = func.sum(func.length(DeltaRow.payload))
+        of_talk = (DeltaRow.log_id == ThreadRow.log_id) & (ThreadRow.namespace == "/talk/")
+        query = select(taken).where(of_talk, ThreadRow.tenant == busy.tenant)
+        assert talk.stored_size == await connection.scalar(query) > 0
 
 
 async def test_a_log_that_is_over_is_not_listed(busy: Database) -> None:

@@ -7669,7 +7669,8 @@ FROM (
       SELECT CAST(each.value ->> 0 AS uuid) AS log_id
       FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
   UNION ALL
-  SELECT deltas.log_id AS log_id, 0 AS checkpoints, 0 AS raw_size, 0 AS stored_size, 1 AS entries
+  SELECT deltas.log_id AS log_id, 0 AS checkpoints, 0 AS raw_size,
+    octet_length(deltas.payload) AS stored_size, 1 AS entries
   FROM deltas
   WHERE deltas.log_id IN (
     SELECT listed.log_id

@@ -7952,7 +7952,11 @@ SELECT listed.log_id, (
   WHERE checkpoints.log_id = listed.log_id) AS raw_size, (
   SELECT coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3
   FROM checkpoints
-  WHERE checkpoints.log_id = listed.log_id) AS stored_size, (
+  WHERE checkpoints.log_id = listed.log_id) + (
+  SELECT coalesce(sum(length(deltas.payload)), :coalesce_6) AS coalesce_5
+  FROM deltas
+  WHERE deltas.log_id = listed.log_id
+  AND deltas.kind IN ('entry')) AS stored_size, (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = listed.log_id

@@ -10793,14 +10793,18 @@ SELECT listed.log_id, (
   WHERE checkpoints.log_id = listed.log_id) AS raw_size, (
   SELECT coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3
   FROM checkpoints
-  WHERE checkpoints.log_id = listed.log_id) AS stored_size, (
+  WHERE checkpoints.log_id = listed.log_id) + (
+  SELECT coalesce(sum(octet_length(deltas.payload)), $3::INTEGER) AS coalesce_5
+  FROM deltas
+  WHERE deltas.log_id = listed.log_id
+  AND deltas.kind IN ('entry')) AS stored_size, (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = listed.log_id
   AND deltas.kind IN ('entry')) AS entries
 FROM (
   SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-  FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed
+  FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed
 
 -- log.pending_writes.read_writes()
 SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,

@@ -8894,7 +8894,11 @@ SELECT listed.log_id, (
   WHERE checkpoints.log_id = listed.log_id) AS raw_size, (
   SELECT coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3
   FROM checkpoints
-  WHERE checkpoints.log_id = listed.log_id) AS stored_size, (
+  WHERE checkpoints.log_id = listed.log_id) + (
+  SELECT coalesce(sum(length(deltas.payload)), ?) AS coalesce_5
+  FROM deltas
+  WHERE deltas.log_id = listed.log_id
+  AND deltas.kind IN ('entry')) AS stored_size, (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = listed.log_id

@@ -470,13 +470,13 @@ def list_logs(dialect: Dialect, which: str, scope: str, after: bool, proven: boo
 
 @statement()
 def measure_logs(dialect: Dialect) -> Executable:
-    """Select the number of checkpoints and entries of listed logs, and the checkpoints' sizes.
+    """Select the number of checkpoints and entries of listed logs, and their sizes.
 
     ``p_logs`` lists the logs; see `list_batches`.
     """
     named = dialect.statements.rows_from_list("p_logs", ("log_id",))
     if dialect.distributed:
-        return _measure_logs_of_all_nodes(named)
+        return _measure_logs_of_all_nodes(dialect, named)
 
     def of_checkpoints(what: Any) -> Any:
         here = CHECKPOINTS.c.log_id == named.c.log_id
@@ -485,17 +485,23 @@ def measure_logs(dialect: Dialect) -> Executable:
     def here(table: Table) -> ColumnElement[bool]:
         return table.c.log_id == named.c.log_id
 
-    entries = select(func.count()).select_from(DELTAS).where(here(DELTAS), is_entry())
+    def of_entries(what: Any) -> Any:
+        entries = select(what).select_from(DELTAS).where(here(DELTAS), is_entry())
+        return entries.scalar_subquery()
+
+    in_checkpoints = of_checkpoints(func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0))
+    payload = dialect.statements.byte_length(DELTAS.c.payload)
+    in_entries = of_entries(func.coalesce(func.sum(payload), 0))
     return select(
         named.c.log_id,
         of_checkpoints(func.count()).label("checkpoints"),
         of_checkpoints(func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0)).label("raw_size"),
-        of_checkpoints(func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0)).label("stored_size"),
-        entries.scalar_subquery().label("entries"),
+        (in_checkpoints + in_entries).label("stored_size"),
+        of_entries(func.count()).label("entries"),
     )
 
 
-def _measure_logs_of_all_nodes(named: FromClause) -> Executable:
+def _measure_logs_of_all_nodes(dialect: Dialect, named: FromClause) -> Executable:
     """Do as `measure_logs` without subqueries of a row of the list, which Citus cannot compute."""
     names: Any = select(named.c.log_id)
     none: ColumnElement[int] = literal_column("0", BigInteger)
@@ -509,7 +515,8 @@ def _measure_logs_of_all_nodes(named: FromClause) -> Executable:
     logs = counted(THREADS, none, none, none, none)
     sizes = CHECKPOINTS.c.raw_size, CHECKPOINTS.c.stored_size
     checkpoints = counted(CHECKPOINTS, one, *sizes, none)
-    entries = counted(DELTAS, none, none, none, one).where(is_entry())
+    payload = dialect.statements.byte_length(DELTAS.c.payload)
+    entries = counted(DELTAS, none, none, payload, one).where(is_entry())
     each = logs.union_all(checkpoints, entries).subquery("each_row")
     sums = (func.sum(column).label(column.key) for column in each.c if column.key != "log_id")
     return select(each.c.log_id, *sums).group_by(each.c.log_id)

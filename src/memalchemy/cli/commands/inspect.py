@@ -88,7 +88,7 @@ async def threads(
                 format_namespace(log.namespace),
                 log.checkpoints or "",
                 log.entries or "",
-                format_size(log.stored_size) if log.checkpoints else "",
+                format_size(log.stored_size),
                 format_time(log.updated_at),
             )
             for log in logs

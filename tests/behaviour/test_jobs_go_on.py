@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from lifetimes import MOMENT
-from memalchemy import Checkpointer, Corrupt, Database, Store
+from memalchemy import Checkpointer, ConversationStore, Corrupt, Database, Store
 from memalchemy.codec.keys import generate_key
+from memalchemy.conversations import RetainedCheckpointer
 from memalchemy.errors import MemalchemyError
 from memalchemy.schema import Base
+from memalchemy.state import Message
 from rows import without_checks
 
 pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]
@@ -29,9 +32,10 @@ VALUES = ("'garbage'", "x'ff'", "-5", "NULL", "'[]'", "'a'")
 """What a column is set to, as it is written in SQL. A column of SQLite takes nearly all of them."""
 
 EDITED = {
-    "threads": "thread_id IN ('b', 'expired b')",
-    "checkpoints": "checkpoint_id = 'b2' OR checkpoint_id = 'expired b'",
-    "deltas": "log_id IN (SELECT log_id FROM threads WHERE thread_id = 'b') AND seq = 2",
+    "threads": "thread_id IN ('b', 'expired b', 'talk b')",
+    "checkpoints": "checkpoint_id IN ('b2', 'expired b', 'talk b')",
+    "deltas": "log_id IN (SELECT log_id FROM threads WHERE thread_id IN ('b', 'talk b')) "
+    "AND seq IN (1, 2)",
     "store_items": "key = 'b'",
 }
 
@@ -54,6 +58,14 @@ JOBS: dict[str, tuple[Job, tuple[str, ...]]] = {
         lambda db: Checkpointer(db).forget(metadata={"of": "an item"}),
         ("threads", "store_items"),
     ),
+    "purge messages of conversations": (
+        lambda db: ConversationStore(db).purge_messages(MOMENT),
+        ("threads", "deltas"),
+    ),
+    "purge messages of states": (
+        lambda db: RetainedCheckpointer(db, timedelta(days=1)).purge_messages(MOMENT, history=True),
+        ("threads", "checkpoints", "deltas"),
+    ),
 }
 
 
@@ -67,6 +79,10 @@ async def fill(db: Database) -> None:
         await agent.put_writes([("channel", "x")], name, f"{name}3", "task")
         await agent.save({"n": 1}, f"expired {name}", f"expired {name}", ttl=MOMENT)
         await store.put(("old",), name, {"t": name}, {"of": "an item"}, ttl=MOMENT)
+        said = [Message.user(f"said by {name}"), Message.assistant("an answer")]
+        await ConversationStore(db).conversation(name).add(said, keys=[f"said {name}", None])
+        talk = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+        await agent.save({"messages": talk}, f"talk {name}", f"talk {name}")
 
 
 async def left(db: Database) -> dict[str, set[tuple[Any, ...]]]:
@@ -76,6 +92,7 @@ async def left(db: Database) -> dict[str, set[tuple[Any, ...]]]:
         queries = {
             "checkpoints": "SELECT checkpoint_id FROM checkpoints",
             "store_items": "SELECT key FROM store_items WHERE namespace = '/old/'",
+            "deltas": "SELECT entry_key FROM deltas WHERE entry_key LIKE 'said %'",
         }
         return {
             name: {tuple(row) for row in connection.execute(text(query))}
@@ -92,8 +109,11 @@ def of_others(rows: dict[str, set[tuple[Any, ...]]]) -> set[tuple[Any, ...]]:
             *(f"{name}{n}" for name in "ac" for n in range(4)),
             "expired a",
             "expired c",
+            "talk a",
+            "talk c",
         },
         "store_items": {"a", "c"},
+        "deltas": {"said a", "said c"},
     }
     return {(one, *row) for one, found in rows.items() for row in found if row[0] in names[one]}
 
@@ -123,6 +143,8 @@ async def test_the_others_are_done_beside_an_edited_row(
     tried = 0
     for table in tables:
         for column in Base.metadata.tables[table].columns:
+            if name in SAVES and column.name == "signature" and not signed:
+                continue
             for value in VALUES:
                 async with restored() as db:
                     if not await edit(db, table, column.name, value):
@@ -138,6 +160,9 @@ async def test_the_others_are_done_beside_an_edited_row(
                     assert isinstance(told, Corrupt), f"{where}: {more} were left in silence"
     assert tried > 20
 
+
+SAVES = {"purge messages of states"}
+"""Jobs that save states: without keys nobody does where some rows have signatures."""
 
 STEERING = {"tenant", "thread_id", "namespace", "key", "meta", "log_id", "seq", "field_terms"}
 """Columns whose other values name another row, or one that a job has nothing to do with. Rows that

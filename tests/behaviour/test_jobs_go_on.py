@@ -22,6 +22,7 @@ from memalchemy.codec.keys import generate_key
 from memalchemy.conversations import RetainedCheckpointer
 from memalchemy.errors import MemalchemyError
 from memalchemy.schema import Base
+from memalchemy.signing import sign
 from memalchemy.state import Message
 from rows import without_checks
 
@@ -160,6 +161,40 @@ async def test_the_others_are_done_beside_an_edited_row(
                     assert isinstance(told, Corrupt), f"{where}: {more} were left in silence"
     assert tried > 20
 
+
+@pytest.mark.parametrize("table", EDITED)
+async def test_the_others_are_signed_beside_an_edited_row(tmp_path: Path, table: str) -> None:
+    old, new = generate_key(), generate_key()
+    whole, file = tmp_path / "whole.db", tmp_path / "agent.db"
+    async with Database(f"sqlite:///{whole}", migrate="upgrade", signing_keys=[old]) as db:
+        await fill(db)
+        for name in NAMES:
+            await Store(db).put(("new",), name, name)
+    tried = 0
+    for column in Base.metadata.tables[table].columns:
+        for value in VALUES:
+            for suffix in ("", "-wal", "-shm"):
+                file.with_name(file.name + suffix).unlink(missing_ok=True)
+            shutil.copy(whole, file)
+            async with Database(f"sqlite:///{file}", migrate="off", signing_keys=[old]) as db:
+                if not await edit(db, table, column.name, value):
+                    continue
+            tried += 1
+            where = f"{column} = {value}"
+            keys = [new, old]
+            async with Database(f"sqlite:///{file}", migrate="off", signing_keys=keys) as db:
+                report = await sign(db)
+            if column.name in COVERED:
+                assert report.refused, where
+            async with Database(f"sqlite:///{file}", migrate="off", signing_keys=[new]) as db:
+                for name in "ac":
+                    assert await Checkpointer(db).load(name) == {"text": f"word3 {name}"}, where
+                    assert await Store(db).get(("new",), name) == name, where
+    assert tried > 20
+
+
+COVERED = {"version", "checkpoint_id", "payload", "signature", "value"}
+"""Some of the columns of which a row says by its signature that they were edited."""
 
 SAVES = {"purge messages of states"}
 """Jobs that save states: without keys nobody does where some rows have signatures."""

@@ -25,8 +25,10 @@ from sqlalchemy.exc import InvalidRequestError
 
 import memalchemy
 from memalchemy.dialects import DIALECTS
+from memalchemy.http.client._connections import Connections, abandon
 from private_names import example, private_overrides, private_uses
 from servers import Postgres
+from waiting import steps
 
 FOREIGN = {
     ("integrations/a2a/versioned_task_store.py", "_value"): "A2A: the number of a task's version",
@@ -68,13 +70,22 @@ FOREIGN = {
         "asyncpg: the socket of a connection, on which a server may have said its farewell"
     ),
     ("dialects/postgresql/ended_loops.py", "_transport"): (
-        "asyncpg, and asyncio's TLS: the socket of a connection whose loop has ended"
+        "asyncpg: the socket of a connection whose loop has ended"
     ),
-    ("dialects/postgresql/ended_loops.py", "_loop"): "asyncpg: whether that loop is closed",
-    ("dialects/postgresql/ended_loops.py", "_ssl_protocol"): "asyncio: the socket below TLS",
-    ("dialects/postgresql/ended_loops.py", "_sock"): "asyncio: whether the socket is open still",
-    ("dialects/postgresql/ended_loops.py", "_call_connection_lost"): (
+    ("_per_loop.py", "_transport"): "asyncio: the socket below TLS, in a loop that has ended",
+    ("_per_loop.py", "_ssl_protocol"): "asyncio: the same",
+    ("_per_loop.py", "_sock"): "asyncio: whether the socket is open still",
+    ("_per_loop.py", "_call_connection_lost"): (
         "asyncio: it closes the socket, which it has no public way to do in a closed loop"
+    ),
+    ("http/client/_connections.py", "_mounts"): "httpx: its transports for proxies",
+    ("http/client/_connections.py", "_pool"): "httpx: the pool of a transport",
+    ("http/client/_connections.py", "_network_backend"): (
+        "httpcore: what opens the connections of a pool, which httpx lets nobody give"
+    ),
+    ("http/client/_connections.py", "_stream"): "httpcore: AnyIO's stream below its own",
+    ("http/client/_connections.py", "_transport"): (
+        "httpx: its transport; AnyIO: that of asyncio, which alone is closed without waiting"
     ),
     ("integrations/langgraph/importing.py", "_msgpack"): (
         "LangGraph: the classes and methods that its serialiser restores without being told"
@@ -244,7 +255,6 @@ async def test_asyncpg_has_the_socket_of_a_connection(postgres: Postgres) -> Non
     )
 
     assert connection._transport.get_extra_info("socket").fileno() > 0
-    assert connection._loop is asyncio.get_running_loop()
 
     await connection.close()
 
@@ -267,6 +277,30 @@ def test_a_socket_of_a_closed_loop_can_be_closed() -> None:
     assert transport._sock is None
     assert one.fileno() == -1
     other.close()
+
+
+async def test_httpx_has_a_pool_for_each_proxy_and_the_transport_of_a_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "localhost")
+    connections = Connections({})
+    client: Any = connections.client
+    proxies = [one for one in client._mounts.values() if one is not None]
+    assert proxies
+    for transport in (client._transport, *proxies):
+        assert type(transport._pool._network_backend).__module__ == Connections.__module__
+
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1")
+    host, port = server.sockets[0].getsockname()
+    stream = await client._transport._pool._network_backend.connect_tcp(host, port)
+    assert isinstance(stream._stream._transport, asyncio.Transport)
+    connections.end(abandon)
+    assert stream._stream._transport.is_closing()
+    await steps(5)
+    server.close()
+    await server.wait_closed()
+    await client.aclose()
 
 
 def test_asyncio_has_the_transport_below_tls() -> None:

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from operator import methodcaller
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -36,16 +37,20 @@ def create_loop() -> asyncio.AbstractEventLoop:
 
 
 async def connect(
-    open_: Callable[..., Coroutine[Any, Any, Any]], *args: Any, **options: Any
+    open_: Callable[..., Coroutine[Any, Any, Any]],
+    *args: Any,
+    terminate: Callable[[Any], object] = methodcaller("terminate"),
+    **options: Any,
 ) -> Any:
     """Await a driver's function that opens a connection; a cancelled caller leaves none open.
 
-    A transport of asyncio keeps the context in which it was connected.
+    A transport of asyncio keeps the context in which it was connected. *terminate* closes a
+    connection at once.
     """
     opening = create_task(open_(*args, **options))
     try:
         return await opening
     except asyncio.CancelledError:
         if opening.done() and not opening.cancelled() and opening.exception() is None:
-            opening.result().terminate()  # it was open when the cancellation came
+            terminate(opening.result())  # it was open when the cancellation came
         raise

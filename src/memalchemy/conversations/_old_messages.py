@@ -11,7 +11,11 @@ from memalchemy._transactions import transaction_of
 from memalchemy.contracts import Entry, Seconds, to_lifetime
 from memalchemy.conversations._stored_summary import SummaryLog
 from memalchemy.database import HostConnection
+from memalchemy.database.proven_jobs import Damage
+from memalchemy.errors import Conflict, Corrupt
 from memalchemy.events import operation
+from memalchemy.keys import encode_namespace
+from memalchemy.log.listing import threads_older
 from memalchemy.messages import is_system, is_user_turn
 from memalchemy.threads import ThreadLog
 from memalchemy.threads.log_retry import retry_on_log
@@ -32,14 +36,20 @@ async def purge_messages(
     with operation(
         "memory.conversation.purged", tenant=log.db.tenant, thread_id=thread_id
     ) as event:
-        removed = 0
-        page = [thread_id] if thread_id is not None else await log.list_older(cutoff)
-        while page:
-            for one in page:
-                removed += await _purge_thread(log, one, cutoff, batch)
-                event.details["removed"] = removed
-            page = [] if thread_id is not None else await log.list_older(cutoff, after=page[-1])
+        if thread_id is not None:
+            removed = await _purge_thread(log, thread_id, cutoff, batch)
+            event.details["removed"] = removed
+            return removed
+        removed, damage = 0, Damage()
+        path = encode_namespace(log.namespace)
+        async with aclosing(threads_older(log.db, path, cutoff, damage)) as pages:
+            async for page in pages:
+                for one in page:
+                    with damage.noted(Conflict):  # of a version that nobody can reach
+                        removed += await _purge_thread(log, one, cutoff, batch)
+                    event.details["removed"] = removed
         event.details["removed"] = removed
+        damage.raise_if_any(f"{removed:,} messages were removed")
     return removed
 
 
@@ -65,6 +75,8 @@ async def _purge_batch(
     Returns how many were removed, up to which position, and whether there may be more.
     """
     version = await log.version(thread_id, connection=connection)
+    if version < 0:
+        raise Corrupt(f"the version of thread {thread_id!r} is {version}")
     entries = log.iter_entries(thread_id, after=after, page_size=batch, connection=connection)
     async with aclosing(entries):
         old, reached, has_more = await _old_messages(entries, cutoff, after, batch)

@@ -130,6 +130,9 @@ class ConversationStore:
         once its newest message is old. Removal starts at the first message and ends at the first
         exchange that stays. System messages stay; summaries of removed messages do not. Each
         transaction removes about *batch* messages. An interrupted purge can be run again.
+
+        Raises:
+            Corrupt: conversations cannot be read or proven; they were left, and the others purged.
         """
         return await purge_messages(self.log, older_than, thread_id, batch)
 

@@ -6,6 +6,7 @@ Whole checkpoints are removed by `Retention`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
@@ -20,7 +21,8 @@ from memalchemy.context.message_age import STORED_AT, message_time, stamp_messag
 from memalchemy.context.windows import SlidingWindowManager
 from memalchemy.contracts import Progress, Seconds, State, to_lifetime
 from memalchemy.database import Database, HostConnection
-from memalchemy.errors import NotSerialisable
+from memalchemy.database.proven_jobs import Damage
+from memalchemy.errors import Conflict, NotSerialisable
 from memalchemy.events import operation
 from memalchemy.log.listing import all_threads
 from memalchemy.mapping import Fallback
@@ -116,21 +118,29 @@ class RetainedCheckpointer(Checkpointer[State]):
             history: also delete the earlier checkpoints of each thread that lost a message, and
                 rewrite what is stored of them.
             progress: called after every thread; ``removed`` counts messages.
+
+        Raises:
+            Corrupt: threads cannot be read or proven; they were left, and the others purged.
         """
         age = to_lifetime(older_than, "older_than")
         with operation("checkpoint.purge", tenant=self.db.tenant, thread_id=thread_id) as event:
-            threads = [thread_id] if thread_id is not None else await all_threads(self.db)
-            removed = 0
+            removed, damage = 0, Damage()
+            threads = (
+                [thread_id] if thread_id is not None else await all_threads(self.db, damage=damage)
+            )
             for done, one in enumerate(threads, 1):
-                attempt = partial(self._purge_thread, one, self._clock() - age)
-                gone = await retry_on_conflict(attempt, f"thread {one!r}")
-                if gone and history:
-                    await self.prune(one, keep_last=1)
-                    await self.rewrite(one)
-                removed += gone
+                # A head that does not name its newest checkpoint is a conflict for ever.
+                with damage.noted(Conflict) if thread_id is None else nullcontext():
+                    attempt = partial(self._purge_thread, one, self._clock() - age)
+                    gone = await retry_on_conflict(attempt, f"thread {one!r}")
+                    removed += gone
+                    if gone and history:
+                        await self.prune(one, keep_last=1)
+                        await self.rewrite(one)
                 event.details["removed"] = removed
                 if progress is not None:
                     progress(Progress(done, len(threads), removed=removed))
+            damage.raise_if_any(f"{removed:,} messages were removed")
         return removed
 
     async def _purge_thread(self, thread_id: str, cutoff: datetime) -> int:

@@ -45,14 +45,16 @@ class Damage:
         return bool(self.errors)
 
     @contextmanager
-    def noted(self) -> Iterator[None]:
-        """Note damage instead of raising it."""
+    def noted(self, *more: type[MemalchemyError]) -> Iterator[None]:
+        """Note damage instead of raising it, and *more* errors by which a job is stopped by it."""
+        noted: tuple[type[MemalchemyError], ...] = (*ERRORS, *more)
         try:
             yield
-        except ERRORS as error:
+        except noted as error:
             if not _is_damage(error):
                 raise
-            self.errors.append(error)
+            if str(error) not in map(str, self.errors):
+                self.errors.append(error)
 
     def note_rows(self, error: UnreadableRows) -> None:
         """Note the rows that could not be read, each once."""

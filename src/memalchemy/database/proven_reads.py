@@ -9,7 +9,9 @@ item by an edit of its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from datetime import datetime
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
@@ -26,6 +28,7 @@ from memalchemy.codec.signed_rows import (
     checkpoint_content_of_values,
     head_content_of_values,
 )
+from memalchemy.database.proven_jobs import Damage
 from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect
 from memalchemy.errors import MemalchemyError
@@ -42,6 +45,9 @@ _CHECKPOINT = ("seq", *CHECKPOINT, "signature")
 
 _PROVEN = "memalchemy_proven"
 """The execution option of a statement that has a form with proof, a `_ProvenForm`."""
+
+_damage: ContextVar[Damage | None] = ContextVar("memalchemy_damage", default=None)
+"""The damage that a job has met, which goes on beside it."""
 
 
 class _ProvenForm(NamedTuple):
@@ -190,10 +196,25 @@ def proven_statement(
     return registered
 
 
+@contextmanager
+def going_on(damage: Damage | None) -> Iterator[None]:
+    """Within this block of a job, note rows that are not what was signed as *damage*.
+
+    They are left out of what statements return. Without *damage* they are refused, as elsewhere.
+    """
+    token = _damage.set(damage)
+    try:
+        yield
+    finally:
+        _damage.reset(token)
+
+
 def prove_rows(
     program: Callable[[], Program[T]], tenant: str, keys: SigningKeys
 ) -> Callable[[], Program[T]]:
     """Return *program* so that the rows of its `proven_statement`s are proven."""
+
+    damage = _damage.get()
 
     def proven() -> Program[T]:
         running = program()
@@ -201,7 +222,7 @@ def prove_rows(
             asked = next(running)
             while True:
                 try:
-                    answer = yield from _send(tenant, keys, *asked)
+                    answer = yield from _send(tenant, keys, damage, *asked)
                 except MemalchemyError as error:
                     asked = running.throw(error)
                 else:
@@ -216,7 +237,11 @@ def prove_rows(
 
 
 def _send(
-    tenant: str, keys: SigningKeys, statement: Executable, given: Parameters
+    tenant: str,
+    keys: SigningKeys,
+    damage: Damage | None,
+    statement: Executable,
+    given: Parameters,
 ) -> Program[Answer]:
     form: _ProvenForm | None = statement.get_execution_options().get(_PROVEN)
     if form is None:
@@ -226,9 +251,12 @@ def _send(
     wanted = binds.get("p_limit")
     while True:
         rows = yield form.query, binds
+        proven = []
         for row in rows:
-            form.proof.check(row, tenant, keys)
-        live = [row for row in rows if form.proof.is_live(row, binds["p_now"])]
+            with nullcontext() if damage is None else damage.noted():
+                form.proof.check(row, tenant, keys)
+                proven.append(row)
+        live = [row for row in proven if form.proof.is_live(row, binds["p_now"])]
         if wanted is None or len(rows) < binds["p_limit"] or len(live) >= wanted:
             return Answer(live[:wanted])
         binds["p_limit"] *= 2  # some have expired or were deleted: as many more are to be found

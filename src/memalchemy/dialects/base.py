@@ -815,8 +815,11 @@ class Dialect:
         """
         return False
 
-    def close_without_loop(self, raw: Any) -> None:
-        """Close a driver's connection whose event loop does not run, without waiting."""
+    def close_without_loop(self, raw: Any, *, is_over: bool) -> None:
+        """Close a driver's connection whose event loop is closed (*is_over*) or does not run.
+
+        It does not wait.
+        """
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         """Return the meaning of a driver's error, by its code and not its text, and the code."""

@@ -26,7 +26,9 @@ from sqlalchemy import (
 
 from memalchemy.contracts import LogInfo, check_query
 from memalchemy.database import Database, HostConnection
+from memalchemy.database.proven_jobs import Damage
 from memalchemy.database.proven_reads import HEADS, if_live, proven_statement
+from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.keys import check_thread_id, decode_namespace, encode_id, encode_namespace
 from memalchemy.log.entries import has_entries, is_entry, is_not_empty
@@ -193,9 +195,22 @@ def list_all_threads(dialect: Dialect) -> Executable:
     )
 
 
-async def all_threads(db: Database, connection: HostConnection | None = None) -> list[str]:
-    """The ids of all threads of a tenant in their order, deleted and expired ones included."""
-    rows = await run_query(db, list_all_threads(db.dialect), {"k_tenant": db.tenant}, connection)
+async def all_threads(
+    db: Database, connection: HostConnection | None = None, damage: Damage | None = None
+) -> list[str]:
+    """The ids of all threads of a tenant in their order, deleted and expired ones included.
+
+    Ids that cannot be read are noted as *damage*.
+    """
+    binds = {"k_tenant": db.tenant}
+    rows: Sequence[Any]
+    try:
+        rows = await run_query(db, list_all_threads(db.dialect), binds, connection)
+    except UnreadableRows as error:
+        if damage is None or not error.damaged:
+            raise
+        damage.note_rows(error)
+        rows = [row for at, row in enumerate(error.rows) if at not in error.damaged]
     return [row.thread_id for row in rows]
 
 
@@ -236,6 +251,24 @@ async def namespaces_of_thread(
     size = PAGE if limit is None else min(limit, PAGE)
     rows = await take_first(scan(db, page, binds, ("namespace",), connection, size=size), limit)
     return [decode_namespace(row.namespace) for row in rows]
+
+
+async def threads_older(
+    db: Database, path: str, cutoff: datetime, damage: Damage
+) -> AsyncGenerator[list[str]]:
+    """Yield pages of the ids of threads of a namespace with an entry from before *cutoff*, by id.
+
+    Heads that cannot be read or proven are noted as *damage*.
+    """
+
+    def page(after: bool) -> Executable:
+        return list_threads_older(db.dialect, after=after)
+
+    binds = namespace_binds(db.tenant, path, below=False) | {"p_cutoff": cutoff}
+    pages = scan(db, page, binds, ("thread_id",), size=100, damage=damage)
+    async with aclosing(pages):
+        async for rows in pages:
+            yield [row.thread_id for row in rows]
 
 
 # --- Logs of entries -----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from sqlalchemy import Executable
 
 from memalchemy.database import READ, READ_REPLICA, Database, HostConnection
 from memalchemy.database.proven_jobs import Damage
+from memalchemy.database.proven_reads import going_on
 from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.events import Event
 from memalchemy.statements import Answer, Program
@@ -114,7 +115,8 @@ async def scan(
         snapshots: read each page in a snapshot, `Page.connection`, on which a reader can read more
             as of the same moment. It ends when the next page is asked for, so iterate within
             `contextlib.aclosing`.
-        damage: rows that cannot be read are noted there and left out: a job goes on without them.
+        damage: rows that cannot be read, or are not what was signed, are noted there and left out:
+            a job goes on without them.
     """
     values = {"p_limit": max(size, 1), **binds}
     after = False
@@ -124,10 +126,11 @@ async def scan(
         async with context as on:
             listed: list[Any] = []
             try:
-                rows = await run_query(
-                    db, statement(after), values, on, event=event, replica_ok=replica_ok,
-                    identified_by=identified_by,
-                )  # fmt: skip
+                with going_on(damage):
+                    rows = await run_query(
+                        db, statement(after), values, on, event=event, replica_ok=replica_ok,
+                        identified_by=identified_by,
+                    )  # fmt: skip
             except UnreadableRows as error:
                 if damage is None or not error.damaged:
                     raise

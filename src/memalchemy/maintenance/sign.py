@@ -36,6 +36,7 @@ from memalchemy.database.key_registry import (
     read_registered_keys,
     unregister_keys,
 )
+from memalchemy.database.proven_jobs import ERRORS, Damage, each_proven
 from memalchemy.database.signed_items import read_signed_vectors, sign_item, sign_vector
 from memalchemy.database.signed_logs import (
     read_signatures,
@@ -293,20 +294,30 @@ class _Run:
             binds,
             lambda last: {"p_thread_id": last.thread_id, "p_namespace": last.namespace},
             size=PAGE,
+            damage=(damage := Damage()),
         )
         async for page in pages:
             for row in page:
                 await self._sign_log(row)
                 self._tell(self.report.logs + self.report.items)
+        self._refuse_damaged("a thread", damage)
 
     async def _sign_log(self, row: Any) -> None:
         self.report.logs += 1
         program = partial(self._log_program, row.log_id)
+        name, damage = f"thread {row.thread_id!r} in {row.namespace}", Damage()
         try:
-            self.report.signed += await self._run(program)
+            with damage.noted():
+                self.report.signed += await self._run(program)
         except _Refused as refused:
-            name = f"thread {row.thread_id!r} in {row.namespace}: {refused}"
+            name = f"{name}: {refused}"
             self.report.refuse(self._db.tenant, name, refused.__cause__ or refused)
+        self._refuse_damaged(name, damage)
+
+    def _refuse_damaged(self, name: str, damage: Damage) -> None:
+        """Report rows that cannot be read, or that the database does not take."""
+        for error in damage.errors:
+            self.report.refuse(self._db.tenant, name, error)
 
     async def _run(self, program: Callable[[], Program[int]]) -> int:
         if self._dry_run:
@@ -380,12 +391,23 @@ class _Run:
             {"k_tenant": self._db.tenant},
             lambda last: {"p_namespace": last.namespace, "p_key": last.key},
             size=PAGE,
+            damage=(damage := Damage()),
         )
         async for page in pages:
             self.report.items += len(page)
             keys = [(row.namespace, row.key) for row in page]
-            self.report.signed += await self._run(partial(self._page_program, keys))
+            async for signed in each_proven(keys, self._sign_some_items, damage):
+                self.report.signed += signed
             self._tell(self.report.logs + self.report.items)
+        self._refuse_damaged("an item", damage)
+
+    async def _sign_some_items(self, keys: Sequence[tuple[str, str]]) -> int:
+        refused, count = list(self.report.refused), self.report.refused_count
+        try:
+            return await self._run(partial(self._page_program, keys))
+        except ERRORS:  # they are signed one by one then, and refused again
+            self.report.refused[:], self.report.refused_count = refused, count
+            raise
 
     def _page_program(self, names: Sequence[tuple[str, str]]) -> Program[int]:
         """Sign some items with their vectors; return the number of rows that were signed."""

@@ -1528,6 +1528,9 @@ class ConversationStore:
         once its newest message is old. Removal starts at the first message and ends at the first
         exchange that stays. System messages stay; summaries of removed messages do not. Each
         transaction removes about *batch* messages. An interrupted purge can be run again.
+
+        Raises:
+            Corrupt: conversations cannot be read or proven; they were left, and the others purged.
         """
 
     def save(
@@ -2853,6 +2856,9 @@ class RetainedCheckpointer(Generic[State]):
             history: also delete the earlier checkpoints of each thread that lost a message, and
                 rewrite what is stored of them.
             progress: called after every thread; ``removed`` counts messages.
+
+        Raises:
+            Corrupt: threads cannot be read or proven; they were left, and the others purged.
         """
 
     def put_writes(

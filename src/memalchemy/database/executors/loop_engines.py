@@ -1,17 +1,9 @@
-"""The engines of a database: one for each event loop, which ends with its loop or its database.
-
-A connection of an asynchronous driver refers to its event loop, so no weak reference tells that a
-loop is over: its connections would stay open for ever. They are closed when another loop begins to
-use the database, when a loop closes it, when the database is dropped, and when the process ends.
-"""
+"""The engine of a database in one event loop, which ends with its loop or its database."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from contextvars import Context
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakSet
@@ -20,15 +12,12 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import greenlet_spawn
 
-from memalchemy import _fork_safe_locks
+from memalchemy._per_loop import Pool
 from memalchemy.database.connection_lock import SoleConnection
-
-# Engines inherited through a fork share sockets with the parent: never used, never closed here.
-_inherited: list[object] = []
 
 
 @dataclass
-class LoopEngine:
+class LoopEngine(Pool):
     """The engine of one event loop: one pool, used with and without transactions."""
 
     plain: AsyncEngine
@@ -40,11 +29,8 @@ class LoopEngine:
     """Connections that are out of the pool, and in no use; see `executors.asyncpg`."""
     keeps: int = 0
     """The most of these."""
-    busy: int = 0
-    """Connections in use, or asked for."""
     asking: int = 0
     """Tasks that ask the pool for a connection, and may be waiting for one."""
-    is_closed: bool = False
     _opened: WeakSet[Any] = field(default_factory=WeakSet)
     """The driver's connections, in the pool or out of it."""
 
@@ -58,11 +44,9 @@ class LoopEngine:
             event.listen(self.plain.sync_engine, "connect", connected)
 
     async def close(self) -> None:
-        """Close the connections; those in use when they are given back."""
-        self.is_closed = True
+        self.is_closed = True  # so that none is kept meanwhile
         await self.give_up_kept()
-        if not self.busy:
-            await self._dispose()
+        await super().close()
 
     def end(self, close: Callable[[Any], object]) -> None:
         """Close every connection at once by *close*, which does not wait. Nobody uses them."""
@@ -74,12 +58,6 @@ class LoopEngine:
                 close(raw)
             self.plain.sync_engine.dispose(close=False)
         _empty_reflection_caches(type(self.plain.dialect))
-
-    async def give_back(self) -> None:
-        """Count one connection less in use; the last of a closed engine closes the pool."""
-        self.busy -= 1
-        if self.is_closed and not self.busy:
-            await self._dispose()
 
     @asynccontextmanager
     async def asks_pool(self) -> AsyncIterator[None]:
@@ -109,109 +87,10 @@ class LoopEngine:
         while self.kept:
             await greenlet_spawn(self.kept.pop().give_back)
 
-    async def _dispose(self) -> None:
+    async def dispose(self) -> None:
         if not self.is_the_hosts:
             await self.plain.dispose()
         _empty_reflection_caches(type(self.plain.dialect))
-
-
-class LoopEngines:
-    """The engines of one executor, by event loop.
-
-    Refers to nothing that refers to the executor, whose finaliser calls `end_all`.
-
-    Args:
-        make: makes the engine of a loop.
-        abandon: closes a driver's connection at once, in its running loop.
-        close_without_loop: the same where the loop does not run.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[], LoopEngine],
-        abandon: Callable[[Any], object],
-        close_without_loop: Callable[[Any], object],
-    ) -> None:
-        self._make = make
-        self._abandon = abandon
-        self._close_without_loop = close_without_loop
-        self._engines: dict[asyncio.AbstractEventLoop, LoopEngine] = {}
-        self._lock = _fork_safe_locks.create_lock()
-        self._pid = os.getpid()
-
-    def enter(self) -> LoopEngine:
-        """Return the engine of the running loop, with one connection more in use.
-
-        The caller ends with `LoopEngine.give_back`.
-        """
-        self._leave_to_the_parent()
-        loop = asyncio.get_running_loop()
-        ended: list[tuple[asyncio.AbstractEventLoop, LoopEngine]] = []
-        with self._lock:
-            engine = self._engines.get(loop)
-            if engine is None:
-                ended = self._take_ended()
-                engine = self._engines[loop] = self._make()
-            engine.busy += 1
-        self._end(ended)
-        return engine
-
-    def current(self) -> LoopEngine | None:
-        """Return the engine of the running loop; ``None`` if it has made none."""
-        self._leave_to_the_parent()
-        return self._engines.get(asyncio.get_running_loop())
-
-    async def close(self) -> None:
-        """Close the engine of the running loop, and those of loops that have ended."""
-        self._leave_to_the_parent()
-        with self._lock:
-            engine = self._engines.pop(asyncio.get_running_loop(), None)
-            ended = self._take_ended()
-        self._end(ended)
-        if engine is not None:
-            await engine.close()
-
-    def end_all(self) -> None:
-        """Close all connections at once, in any thread. Nobody uses them any more."""
-        self._leave_to_the_parent()
-        engines, self._engines = self._engines, {}
-        self._end(list(engines.items()))
-
-    def _take_ended(self) -> list[tuple[asyncio.AbstractEventLoop, LoopEngine]]:
-        """Remove and return the engines of loops that are closed, or do not run.
-
-        A loop that does not run may run again, and then it opens new connections. What it has
-        begun, it keeps.
-        """
-        ended = [
-            loop
-            for loop, engine in self._engines.items()
-            if loop.is_closed() or not (loop.is_running() or engine.busy)
-        ]
-        return [(loop, self._engines.pop(loop)) for loop in ended]
-
-    def _end(self, engines: list[tuple[asyncio.AbstractEventLoop, LoopEngine]]) -> None:
-        for loop, engine in engines:
-            if not loop.is_running():
-                engine.end(self._close_without_loop)
-            elif loop is _running_loop():
-                engine.end(self._abandon)
-            else:
-                with suppress(RuntimeError):  # it was closed meanwhile
-                    loop.call_soon_threadsafe(engine.end, self._abandon, context=Context())
-
-    def _leave_to_the_parent(self) -> None:
-        if self._pid != os.getpid():
-            _inherited.append(self._engines)
-            self._engines = {}
-            self._pid = os.getpid()
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _empty_reflection_caches(kind: type) -> None:

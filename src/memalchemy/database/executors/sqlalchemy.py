@@ -23,11 +23,12 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from sqlalchemy.util import greenlet_spawn
 
 from memalchemy import _detached
+from memalchemy._per_loop import PerLoop
 from memalchemy.database.connection_lock import SoleConnection, guard
 from memalchemy.database.driver_errors import RolledBack, Translate, translating
 from memalchemy.database.engine_options import engine_options
 from memalchemy.database.executors.base import Attempt, Executor
-from memalchemy.database.executors.loop_engines import LoopEngine, LoopEngines
+from memalchemy.database.executors.loop_engines import LoopEngine
 from memalchemy.database.first_statement import SESSION_TENANT, TransactionConnection
 from memalchemy.database.intent import Kind
 from memalchemy.database.program_runner import synchronous
@@ -84,7 +85,7 @@ class SQLAlchemyExecutor(Executor):
             self._options["execution_options"] = given
         if self._mode.get("isolation_level") == "AUTOCOMMIT":
             del self._mode["isolation_level"]  # what is no transaction has it already
-        self._engines = LoopEngines(
+        self._engines = PerLoop(
             partial(_new_engine, dialect, target, self._options, engine),
             dialect.abandon,
             dialect.close_without_loop,

@@ -211,9 +211,9 @@ class PostgreSQL(Dialect):
             raw.pgconn.finish()
         return True
 
-    def close_without_loop(self, raw: Any) -> None:
+    def close_without_loop(self, raw: Any, *, is_over: bool) -> None:
         if hasattr(raw, "terminate"):
-            close_asyncpg_without_loop(raw)
+            close_asyncpg_without_loop(raw, is_over=is_over)
         else:
             raw.pgconn.finish()
 

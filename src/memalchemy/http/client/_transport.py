@@ -6,20 +6,20 @@ It knows nothing of checkpoints. An answer that was not understood is an error, 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import ssl
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from memalchemy._per_loop import PerLoop
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
     DatabaseUnreachable,
-    DriverMissing,
     MemalchemyError,
     NotFound,
     StatementFailed,
@@ -30,9 +30,7 @@ from memalchemy.events import Event, publish
 from memalchemy.http import wire
 from memalchemy.http._gzip import GZIP, compress
 from memalchemy.http._offload import offload
-
-if TYPE_CHECKING:
-    import httpx
+from memalchemy.http.client._connections import Connections, abandon, close_without_loop
 
 ATTEMPTS = 3
 """The most times that a request is sent which is safe to repeat."""
@@ -63,7 +61,10 @@ class Reply:
 
 
 class Transport:
-    """Requests to one server. Each event loop has a connection pool of its own."""
+    """Requests to one server. Each event loop has a connection pool of its own.
+
+    What is open is closed when this object is dropped, and when another loop uses it.
+    """
 
     def __init__(
         self,
@@ -92,18 +93,25 @@ class Transport:
         """Whether the server takes bodies that are compressed with gzip."""
         self._auth = auth
         self._timeout = timeout
-        self._pid = os.getpid()
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient]
-        self._clients = weakref.WeakKeyDictionary()
+        client_options = {
+            "headers": self._headers,
+            "auth": auth,
+            "timeout": timeout,
+            # Reading the certificates takes a moment, and plain HTTP verifies nothing.
+            "verify": parts.scheme == "https",
+        }
+        self._connections = PerLoop(
+            partial(Connections, client_options), abandon, close_without_loop
+        )
+        weakref.finalize(self, self._connections.end_all)
 
     async def close(self, *, in_thread: bool = True) -> None:
-        """Close the connections of the running loop. A later request opens new ones.
+        """Close the connections of the running loop and of those that have ended.
 
-        *in_thread* is for the synchronous face, which passes it to every object that it closes.
+        Requests that are on their way end first. A later request opens new ones. *in_thread* is for
+        the synchronous face, which passes it to every object that it closes.
         """
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None and self._pid == os.getpid():
-            await client.aclose()
+        await self._connections.close()
 
     async def read(
         self,
@@ -194,14 +202,18 @@ class Transport:
         headers: Mapping[str, str],
         writes: bool,
     ) -> Reply:
-        client = self._client()
+        connections = self._connections.enter()
         import httpx
 
         try:
             kind = {} if content is None else {"Content-Type": wire.JSON}
-            response = await client.request(
+            response = await connections.client.request(
                 method, url, content=content, headers={**headers, **kind}
             )
+        except asyncio.CancelledError as error:
+            # AnyIO's frames refer to the task, and a cancelled task to the frames: such a cycle
+            # would keep this object, and its connections, until garbage is collected.
+            raise error.with_traceback(None) from None
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
             if refused := _refused_certificate(error):
                 raise DatabaseUnreachable(
@@ -219,6 +231,8 @@ class Transport:
                 + (_MAYBE_APPLIED if writes else ""),
                 maybe_applied=writes,
             ) from error
+        finally:
+            await connections.give_back()
         try:
             document = response.content
             tree = await offload(document, lambda: wire.loads(document)) if document else None
@@ -276,30 +290,6 @@ class Transport:
     def _has_credentials(self) -> bool:
         named = any(name.lower() == "authorization" for name in self._headers)
         return named or self._auth is not None or "@" in urlsplit(self._base).netloc
-
-    def _client(self) -> httpx.AsyncClient:
-        if self._pid != os.getpid():
-            # Sockets inherited through a fork are the parent's: never used and never closed here.
-            _inherited.append(self._clients)
-            self._clients, self._pid = weakref.WeakKeyDictionary(), os.getpid()
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            try:
-                import httpx
-            except ImportError as error:
-                raise DriverMissing("httpx", "http", what="package") from error
-            client = self._clients[loop] = httpx.AsyncClient(
-                headers=self._headers,
-                auth=self._auth,
-                timeout=self._timeout,
-                # Reading the certificates takes a moment, and plain HTTP verifies nothing.
-                verify=self._base.startswith("https"),
-            )
-        return client
-
-
-_inherited: list[object] = []
 
 
 def _refused_certificate(error: BaseException) -> str | None:

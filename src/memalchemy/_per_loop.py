@@ -1,0 +1,176 @@
+"""Pools of connections, one for each event loop, which end with their loop or their owner.
+
+A connection of an asynchronous library refers to its event loop, so no weak reference tells that a
+loop is over: its connections would stay open for ever. They are closed when another loop begins to
+use the owner, when a loop closes it, when the owner is dropped, and when the process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from memalchemy import _fork_safe_locks
+
+# Pools inherited through a fork share sockets with the parent: never used, never closed here.
+_inherited: list[object] = []
+
+
+class Pool:
+    """The connections that an owner has opened in one event loop."""
+
+    busy: int = 0
+    """Connections in use, or asked for."""
+    is_closed: bool = False
+
+    async def close(self) -> None:
+        """Close the connections; those in use when they are given back."""
+        self.is_closed = True
+        if not self.busy:
+            await self.dispose()
+
+    async def give_back(self) -> None:
+        """Count one connection less in use; the last of a closed pool closes it."""
+        self.busy -= 1
+        if self.is_closed and not self.busy:
+            await self.dispose()
+
+    async def dispose(self) -> None:
+        """Close the connections, which nobody uses, in their running loop."""
+        raise NotImplementedError
+
+    def end(self, close: Callable[[Any], object]) -> None:
+        """Close every connection at once by *close*, which does not wait. Nobody uses them."""
+        raise NotImplementedError
+
+
+P = TypeVar("P", bound=Pool)
+
+
+class PerLoop(Generic[P]):
+    """The pools of one owner, by event loop.
+
+    Refers to nothing that refers to the owner, whose finaliser calls `end_all`.
+
+    Args:
+        make: makes the pool of a loop.
+        abandon: closes a connection at once, in its running loop.
+        close_without_loop: the same where the loop is closed (*is_over*) or does not run.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], P],
+        abandon: Callable[[Any], object],
+        close_without_loop: Callable[..., object],
+    ) -> None:
+        self._make = make
+        self._abandon = abandon
+        self._close_without_loop = close_without_loop
+        self._pools: dict[asyncio.AbstractEventLoop, P] = {}
+        self._lock = _fork_safe_locks.create_lock()
+        self._pid = os.getpid()
+
+    def enter(self) -> P:
+        """Return the pool of the running loop, with one connection more in use.
+
+        The caller ends with `Pool.give_back`.
+        """
+        self._leave_to_the_parent()
+        loop = asyncio.get_running_loop()
+        ended: list[tuple[asyncio.AbstractEventLoop, P]] = []
+        with self._lock:
+            pool = self._pools.get(loop)
+            if pool is None:
+                pool = self._make()
+                ended = self._take_ended()
+                self._pools[loop] = pool
+            pool.busy += 1
+        self._end(ended)
+        return pool
+
+    def current(self) -> P | None:
+        """Return the pool of the running loop; ``None`` if it has made none."""
+        self._leave_to_the_parent()
+        return self._pools.get(asyncio.get_running_loop())
+
+    async def close(self) -> None:
+        """Close the pool of the running loop, and those of loops that have ended."""
+        self._leave_to_the_parent()
+        with self._lock:
+            pool = self._pools.pop(asyncio.get_running_loop(), None)
+            ended = self._take_ended()
+        self._end(ended)
+        if pool is not None:
+            await pool.close()
+
+    def end_all(self) -> None:
+        """Close all connections at once, in any thread. Nobody uses them any more."""
+        self._leave_to_the_parent()
+        pools, self._pools = self._pools, {}
+        self._end(list(pools.items()))
+
+    def _take_ended(self) -> list[tuple[asyncio.AbstractEventLoop, P]]:
+        """Remove and return the pools of loops that are closed, or do not run.
+
+        A loop that does not run may run again, and then it opens new connections. What it has
+        begun, it keeps.
+        """
+        ended = [
+            loop
+            for loop, pool in self._pools.items()
+            if loop.is_closed() or not (loop.is_running() or pool.busy)
+        ]
+        return [(loop, self._pools.pop(loop)) for loop in ended]
+
+    def _end(self, pools: list[tuple[asyncio.AbstractEventLoop, P]]) -> None:
+        for loop, pool in pools:
+            if not loop.is_running():
+                pool.end(partial(self._close_without_loop, is_over=loop.is_closed()))
+            elif loop is _running_loop():
+                pool.end(self._abandon)
+            else:
+                with suppress(RuntimeError):  # it was closed meanwhile
+                    loop.call_soon_threadsafe(pool.end, self._abandon, context=Context())
+
+    def _leave_to_the_parent(self) -> None:
+        if self._pid != os.getpid():
+            _inherited.append(self._pools)
+            self._pools = {}
+            self._pid = os.getpid()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def close_transport_without_loop(transport: Any, *, is_over: bool) -> None:
+    """Close a transport of asyncio's whose event loop is closed (*is_over*) or does not run.
+
+    asyncio closes a socket in its loop, at the loop's next step. So the server is told here, by the
+    end of the stream. A loop that is not closed closes the socket when it runs again; that of one
+    that is closed would stay open until it is collected as garbage, with a ResourceWarning.
+    """
+    connected = transport.get_extra_info("socket")
+    with suppress(RuntimeError):  # the loop is closed
+        transport.abort()
+    if connected is not None:
+        with suppress(OSError):  # the server was faster
+            connected.shutdown(socket.SHUT_RDWR)
+    if is_over:
+        under_tls = getattr(transport, "_ssl_protocol", None)
+        lowest = transport if under_tls is None else under_tls._transport
+        # asyncio has no public way to close the socket of a closed loop; uvloop has closed it.
+        close = getattr(lowest, "_call_connection_lost", None)
+        if close is not None and getattr(lowest, "_sock", None) is not None:
+            with suppress(RuntimeError):
+                close(None)

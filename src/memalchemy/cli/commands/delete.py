@@ -27,7 +27,8 @@ async def delete(
 ) -> None:
     """Delete a thread, or one checkpoint of it.
 
-    A thread goes with its checkpoints and entries in all namespaces, unless --namespace names one.
+    A thread goes with its checkpoints and entries in all namespaces, unless --namespace names one:
+    then what is there goes, with all logs of a framework's thread.
     Checkpoints that build on a deleted one stay readable.
     """
     from memalchemy import Checkpointer

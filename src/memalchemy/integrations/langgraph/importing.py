@@ -64,10 +64,10 @@ class ImportReport:
     skipped: list[str] = field(default_factory=list)
     classes: list[tuple[str, str]] = field(default_factory=list)
     """Modules and names of the classes, other than LangGraph's and Python's own, of which the
-    source has objects. A saver reads them as dicts unless its ``serde`` allows them."""
+    source has objects. A strict saver reads them as dicts."""
 
     def allow_list(self) -> str:
-        """Return the argument of `MemalchemySaver` with which objects of `classes` come back."""
+        """Return the argument of `MemalchemySaver` that allows `classes` and no others."""
         return f"serde=JsonPlusSerializer(allowed_msgpack_modules={self.classes!r})"
 
 

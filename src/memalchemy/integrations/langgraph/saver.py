@@ -31,6 +31,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import CheckpointInfo, Packed, Seconds, Snapshot
 from memalchemy.database import Database, HostConnection
+from memalchemy.errors import InvalidArgument
 from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations.langgraph import _records as records
 from memalchemy.integrations.langgraph._adapter import LangGraphAdapter
@@ -57,10 +58,14 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
             `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
             for this object alone.
-        serde: the serialiser of values. By default LangGraph's own, which makes objects only of
-            classes that it knows; ``JsonPlusSerializer(allowed_msgpack_modules=[Order])`` names
-            others.
-            Values that an `EncryptedSerializer` wrote are not searchable.
+        serde: the serialiser of values. By default LangGraph's own, as its own savers have it: it
+            makes objects of any class that the data names, and warns of those that it does not
+            know, unless ``LANGGRAPH_STRICT_MSGPACK=true`` is in the environment.
+            ``JsonPlusSerializer(allowed_msgpack_modules=[Order])`` makes objects of those classes
+            and of the known ones alone. Values that an `EncryptedSerializer` wrote are not
+            searchable.
+        strict: make objects only of classes that LangGraph knows to be safe, or that a graph names
+            which is compiled in its strict mode. Of another, the fields are read as a dict.
         index_text: make what each step adds findable with `Checkpointer.search`.
         ttl: how long a thread lives after its last checkpoint, in seconds or as a timedelta.
     """
@@ -70,13 +75,16 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         db: AnyDatabase | None = None,
         *,
         serde: SerializerProtocol | None = None,
+        strict: bool = False,
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None:
+        if strict:
+            if serde is not None:
+                raise InvalidArgument("give serde= or strict=, not both: a serde has its own rules")
+            serde = JsonPlusSerializer(allowed_msgpack_modules=None)
         LangGraphAdapter.__init__(self, db)
-        BaseCheckpointSaver.__init__(
-            self, serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None)
-        )
+        BaseCheckpointSaver.__init__(self, serde=serde or JsonPlusSerializer())
         self._checkpointer_of = _cached_checkpointers(
             self.db,
             index_text=index_text,
@@ -91,12 +99,13 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         *,
         pipeline: bool = False,
         serde: SerializerProtocol | None = None,
+        strict: bool = False,
     ) -> MemalchemySaver:
         """Make a saver for ``with`` or ``async with``, as LangGraph's savers are made.
 
         *pipeline* has no effect: a save is one round trip as it is.
         """
-        return cls(conn_string, serde=serde)
+        return cls(conn_string, serde=serde, strict=strict)
 
     def checkpointer(self, checkpoint_ns: str = "") -> Checkpointer:
         """Return the native checkpointer of a namespace, to search, list, measure and prune it."""

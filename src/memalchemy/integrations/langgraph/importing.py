@@ -175,15 +175,16 @@ class _Import:
             found = await self.source.checkpoint(*place)
             if found is None:
                 return None
-            state = records.to_state(RAW, found.checkpoint, found.metadata, {})
+            state = records.to_state(RAW, checkpoint_ns, found.checkpoint, found.metadata, {})
             _check_state(checkpoint_id, state, found)
             parent_id = _parent(found)
+            known = records.filterable(found.metadata, checkpoint_ns)
             return NewCheckpoint(
                 checkpoint_id,
                 state,
                 records.time_of(found.checkpoint),
                 parent_id,
-                records.without_false_counters(records.filterable(found.metadata), state),
+                records.without_false_counters(known, state),
                 await self.source.pending(*place),
                 records.time_of_id(checkpoint_id),
                 records.save_options(found.metadata, state, parent_id),

@@ -109,7 +109,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
 
     def checkpointer(self, checkpoint_ns: str = "") -> Checkpointer:
         """Return the native checkpointer of a namespace, to search, list, measure and prune it."""
-        return self._checkpointer_of(checkpoint_ns)
+        return self._checkpointer_of(records.namespace_of(checkpoint_ns))
 
     # --- Writing ---------------------------------------------------------------------------------
 
@@ -136,8 +136,9 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         unchanged = [c for c in checkpoint["channel_versions"] if c not in new_versions]
         cached = self._cached_values(checkpointer, thread_id, parent_id, checkpoint, unchanged)
         # Serialise before the first await: a running graph may change what it has passed.
-        state = records.to_state(self.serde, checkpoint, exact, cached or {})
-        known, occurred_at = records.filterable(exact), records.time_of(checkpoint)
+        state = records.to_state(self.serde, checkpoint_ns, checkpoint, exact, cached or {})
+        known = records.filterable(exact, checkpoint_ns)
+        occurred_at = records.time_of(checkpoint)
         versions = dict(checkpoint["channel_versions"])
         if cached is None and parent_id is not None:
             parent = await checkpointer.snapshot(thread_id, parent_id)
@@ -279,9 +280,9 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield those checkpoints of a batch whose metadata matches, in their order."""
         for namespace, thread_id, ids in records.group_by_log(batch):
-            checkpoint_ns = records.checkpoint_ns_of(namespace)
-            async for one in self.checkpointer(checkpoint_ns).snapshots(thread_id, ids):
+            async for one in self._checkpointer_of(namespace).snapshots(thread_id, ids):
                 if records.matches(self.serde, one.state, wanted):
+                    checkpoint_ns = records.checkpoint_ns_of(self.serde, namespace, one.state)
                     yield self._tuple(thread_id, checkpoint_ns, one)
 
     async def aget_delta_channel_history(
@@ -410,7 +411,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         """
         runs = [str(one) for one in check_list(run_ids, "run_ids")]
         for (thread_id, namespace), ids in (await self.checkpointer().find_runs(runs)).items():
-            checkpointer = self.checkpointer(records.checkpoint_ns_of(namespace))
+            checkpointer = self._checkpointer_of(namespace)
             await checkpointer.delete_checkpoints(thread_id, ids)
 
     delete_for_runs = blocking(adelete_for_runs)
@@ -450,24 +451,23 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
     prune = blocking(aprune)
 
     async def _keep_latest(self, thread_id: str, tx: HostConnection) -> None:
-        names: dict[str, list[CheckpointInfo]] = {}
+        names: dict[tuple[str, ...], list[CheckpointInfo]] = {}
         for namespace in await self.checkpointer().namespaces(thread_id, connection=tx):
-            checkpoint_ns = records.checkpoint_ns_of(namespace)
-            checkpointer = self.checkpointer(checkpoint_ns)
+            checkpointer = self._checkpointer_of(namespace)
             infos = checkpointer.history(thread_id, order="id", connection=tx)
-            names[checkpoint_ns] = [info async for info in infos]
-        for checkpoint_ns, listed in names.items():
-            await self._delete_earlier(self.checkpointer(checkpoint_ns), thread_id, listed, tx)
+            names[namespace] = [info async for info in infos]
+        for namespace, listed in names.items():
+            await self._delete_earlier(self._checkpointer_of(namespace), thread_id, listed, tx)
         left = {
             info.checkpoint_id
             async for info in self.checkpointer().history(thread_id, order="id", connection=tx)
         }
         # A call may be saved before the checkpoint in which it began, whose id is the newest then.
         newest = max(left, default="")
-        for checkpoint_ns, (latest, *_) in names.items():
-            root = records.root_of_call(checkpoint_ns, latest.metadata)
+        for namespace, (latest, *_) in names.items():
+            root = records.root_of_call(namespace, latest.metadata)
             if root is not None and root not in left and root < newest:
-                await self.checkpointer(checkpoint_ns).delete(
+                await self._checkpointer_of(namespace).delete(
                     thread_id, all_namespaces=False, connection=tx
                 )
 
@@ -492,11 +492,13 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         return records.next_version(current)
 
 
-def _cached_checkpointers(db: Database, **options: Any) -> Callable[[str], Checkpointer]:
-    """Return a function from checkpoint namespaces to checkpointers, which keeps the last used."""
+def _cached_checkpointers(
+    db: Database, **options: Any
+) -> Callable[[tuple[str, ...]], Checkpointer]:
+    """Return a function from namespaces of logs to checkpointers, which keeps the last used."""
 
     @lru_cache(maxsize=MAX_NAMESPACES)
-    def checkpointer(checkpoint_ns: str) -> Checkpointer:
-        return Checkpointer(db, namespace=records.namespace_of(checkpoint_ns), **options)
+    def checkpointer(namespace: tuple[str, ...]) -> Checkpointer:
+        return Checkpointer(db, namespace=namespace, **options)
 
     return checkpointer

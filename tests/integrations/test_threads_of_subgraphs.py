@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from memalchemy.integrations.langgraph import MemalchemySaver
 
 pytestmark = pytest.mark.usefixtures("lasting")
 
-GRAPHS = range(int(os.environ.get("MEMALCHEMY_EXAMPLES", "3")))
+GRAPHS = range(3)
 NAMESPACE = ("--namespace", "langgraph")
 
 

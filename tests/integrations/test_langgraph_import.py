@@ -771,7 +771,7 @@ async def test_the_command_imports_and_prints_a_summary(place: Place, tmp_path: 
     assert done.exit_code == 0, done.output
     assert "2 threads: 2 imported" in done.stdout
     assert "33 items: 32 new, 0 unchanged, 1 expired and left; 0 new vectors" in done.stdout
-    assert f"{Opinion.__module__}.Opinion. They come back as dicts, unless" in done.stderr
+    assert f"{Opinion.__module__}.Opinion. To let the data name no other" in done.stderr
     assert f"allowed_msgpack_modules=[({Opinion.__module__!r}, 'Opinion')]" in done.stderr
     again = json.loads((await run(*command, "--from", place.url, "--json")).stdout)
     assert again["new_checkpoints"] == again["new_items"] == 0
@@ -824,7 +824,7 @@ async def test_classes_that_come_back_as_dicts_are_named_with_what_allows_them(
         assert found is not None
         return found.checkpoint["channel_values"]["opinion"]
 
-    assert isinstance(await opinion(MemalchemySaver(db)), dict)
+    assert isinstance(await opinion(MemalchemySaver(db, strict=True)), dict)
     allowed: dict[str, Any] = eval(
         f"dict({report.allow_list()})", {"JsonPlusSerializer": JsonPlusSerializer}
     )

@@ -161,7 +161,7 @@ async def test_a_class_is_imported_from_data_only_if_it_is_allowed(
     allowed = JsonPlusSerializer(allowed_msgpack_modules=[named])
     at = await put(MemalchemySaver(db, serde=allowed), thread(), value=Unknown(a=1))
 
-    strict = await MemalchemySaver(db).aget_tuple(at)
+    strict = await MemalchemySaver(db, strict=True).aget_tuple(at)
     open_ = await MemalchemySaver(db, serde=allowed).aget_tuple(at)
 
     assert strict is not None
@@ -194,13 +194,33 @@ with MemalchemySaver(sys.argv[1]) as saver:
 """
 
 
-@pytest.mark.parametrize(("strict", "found"), [("true", "Order"), ("false", "dict")])
-def test_langgraph_names_the_classes_of_the_state_in_its_strict_mode_only(
-    tmp_path: Path, strict: str, found: str
+RELOADED = RESUMED.replace("graph = builder.compile(checkpointer=saver)", "").replace(
+    "graph.get_state(config).values", "saver.get(config)['channel_values']"
+)
+
+
+@pytest.mark.parametrize("program", [RESUMED, RELOADED], ids=["by a graph", "by the saver"])
+@pytest.mark.parametrize(
+    ("strict", "option", "found"),
+    [
+        ("false", "", "Order"),
+        ("false", ", strict=True", "dict"),
+        ("true", "", {RESUMED: "Order", RELOADED: "dict"}),
+        ("true", ", strict=True", {RESUMED: "Order", RELOADED: "dict"}),
+    ],
+)
+def test_the_strict_mode_makes_objects_only_of_classes_that_the_graph_names(
+    tmp_path: Path, program: str, strict: str, option: str, found: Any
 ) -> None:
-    """docs/integrations/langgraph.md says so, and what to write otherwise."""
+    """docs/integrations/langgraph.md says so. Without it they are made as LangGraph's savers do."""
+    found = found if isinstance(found, str) else found[program]
     ran = subprocess.run(
-        [sys.executable, "-c", RESUMED, str(tmp_path / "agent.db")],
+        [
+            sys.executable,
+            "-c",
+            program.replace("(sys.argv[1])", f"(sys.argv[1]{option})"),
+            str(tmp_path / "agent.db"),
+        ],
         env=os.environ | {"LANGGRAPH_STRICT_MSGPACK": strict},
         capture_output=True,
         text=True,
@@ -238,7 +258,7 @@ async def test_values_of_an_encrypting_serialiser_are_stored_unread(
 
 
 def test_a_saver_survives_a_shallow_copy(tmp_path: Path) -> None:
-    saver = MemalchemySaver(f"sqlite:///{tmp_path}/a.db")
+    saver = MemalchemySaver(f"sqlite:///{tmp_path}/a.db", strict=True)
     clone = copy.copy(saver)
     wider = saver.with_allowlist([(__name__, "Unknown")])
     with saver:

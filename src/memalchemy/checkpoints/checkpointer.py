@@ -7,7 +7,8 @@ The modules beside this one hold the statements and programs: ``save``, ``load``
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from os import PathLike
@@ -19,6 +20,7 @@ from memalchemy._changes import ChangeFunction, check_changed_state, function_er
 from memalchemy._locked_retry import retry_with_lock
 from memalchemy._retry import retry_on_conflict
 from memalchemy.checkpoints import diff, erase, export, listing, load, rewrite
+from memalchemy.checkpoints.parts import Origin, needed_of_part, newest_of_branch
 from memalchemy.checkpoints.retention import (
     TOMBSTONE_LIFE,
     ProgressCallback,
@@ -45,6 +47,7 @@ from memalchemy.contracts import (
     ExportRecord,
     LogInfo,
     PendingWrite,
+    Progress,
     Retention,
     Seconds,
     Snapshot,
@@ -68,10 +71,11 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
+from memalchemy.database.proven_jobs import Damage
 from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import Conflict, InvalidArgument, NotFound, ThreadDeleted
-from memalchemy.events import operation
+from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import (
     check_list,
@@ -95,6 +99,7 @@ from memalchemy.log import (
     pending_writes,
     set_thread_metadata,
 )
+from memalchemy.log.dependencies import without_required
 from memalchemy.log.listing import (
     ThreadListing,
     describe_logs,
@@ -111,11 +116,13 @@ from memalchemy.log.signed_reads import (
     check_nothing_missing,
 )
 from memalchemy.log.tables import write_key_range
+from memalchemy.log.thread_parts import list_parts, main_paths, thread_parts
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.text import find_checkpoints, search_scope
 from memalchemy.statements import Program
 
+_NO_LIMIT = 2**31 - 1
 STATES = 20
 """States that are rebuilt together, at most."""
 
@@ -882,8 +889,11 @@ class Checkpointer(Generic[State]):
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
+        Of a thread of a framework that has several logs, such as those of a graph's subgraphs, all
+        are copied, each as it was at that checkpoint. The two threads share nothing afterwards.
+
         Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut
-        off to fit). The two share nothing afterwards.
+        off to fit).
 
         Raises:
             NotFound: the checkpoint does not exist.
@@ -898,24 +908,64 @@ class Checkpointer(Generic[State]):
             if target == thread_id:
                 raise InvalidArgument("a fork needs a thread id of its own")
             event.checkpoint_id, event.details["to"] = info.checkpoint_id, target
-            source, to, now = self._log(thread_id), self._log(target), datetime.now(UTC)
-            self._cache.drop(to)
-            copied = await self.db.run(
-                lambda: copy_log(
-                    self.db.dialect,
-                    source,
-                    to,
-                    now,
-                    checkpoint_id=info.checkpoint_id,
-                    keyring=self.db.keyring,
-                ),
-                WRITE,
-                connection=connection,
-                event=event,
-            )
+            source, to = self._log(thread_id), self._log(target)
+            self._cache.drop_thread(to.tenant, target)
+            parts = await self._parts(source, connection)
+            if len(parts) == 1:
+                copied = await self._fork_log(source, to, info.checkpoint_id, connection, event)
+            else:
+                async with self._transaction(connection) as tx:
+                    copied = await self._fork_parts(source, to, info.checkpoint_id, tx, event)
             if not copied:
                 raise _missing(thread_id, info.checkpoint_id)
         return target
+
+    async def _fork_parts(
+        self, source: Log, to: Log, checkpoint_id: str, tx: HostConnection, event: Event
+    ) -> bool:
+        """Copy a log up to a checkpoint, and the other logs of its thread as they were then."""
+        await self._lock(source, tx)
+        _, *others = await self._parts(source, tx)
+        main = [info async for info in self.history(source.thread_id, connection=tx)]
+        if not await self._fork_log(source, to, checkpoint_id, tx, event):
+            return False
+        is_newest = bool(main) and main[0].checkpoint_id == checkpoint_id
+        origin = _origin(source)
+        for part in others:
+            until = None
+            if not is_newest:
+                if origin is None:
+                    continue
+                infos = await self._infos(part, tx)
+                until = newest_of_branch(main, checkpoint_id, infos, origin)
+                if until is None:
+                    continue
+            await self._fork_log(part, part._replace(thread_id=to.thread_id), until, tx, event)
+        return True
+
+    async def _fork_log(
+        self,
+        source: Log,
+        to: Log,
+        checkpoint_id: str | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> bool:
+        """Copy one log, up to a checkpoint if one is given."""
+        return await self.db.run(
+            partial(
+                copy_log,
+                self.db.dialect,
+                source,
+                to,
+                datetime.now(UTC),
+                checkpoint_id=checkpoint_id,
+                keyring=self.db.keyring,
+            ),
+            WRITE,
+            connection=connection,
+            event=event,
+        )
 
     async def copy_thread(
         self,
@@ -929,8 +979,8 @@ class Checkpointer(Generic[State]):
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
         All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
-        only the log of this namespace is copied, and with *below* those of this namespace and the
-        ones under it.
+        only the thread in this namespace is copied: its log, and of a framework's thread the others
+        that belong to it; with *below* the logs of this namespace and the ones under it.
 
         Raises:
             Conflict: the target is not empty; nothing was changed.
@@ -1213,8 +1263,9 @@ class Checkpointer(Generic[State]):
         Returns whether it existed.
 
         All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
-        only the log of this namespace is deleted, with its checkpoints and entries, and with
-        *below* those of this namespace and the ones under it.
+        only the thread in this namespace is deleted, with its checkpoints and entries: its log, and
+        of a framework's thread the others that belong to it. With *below* those of this namespace
+        and the ones under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
@@ -1286,6 +1337,9 @@ class Checkpointer(Generic[State]):
         deleted checkpoint, those that the next remaining one of its descendants holds are found at
         that one from now on.
 
+        Of a framework's thread that has several logs, such as those of a graph's subgraphs, the
+        rules are for its main log, and the others keep what its remaining checkpoints need.
+
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
         thread that somebody is saving into is skipped and tried again at the end, for some two
         seconds; then it is left, and `Progress.busy` says so. A single thread is waited for. An
@@ -1297,13 +1351,12 @@ class Checkpointer(Generic[State]):
         """
         rules = Retention(keep_last, keep_every, older_than)
         now = datetime.now(UTC)
-        values = retention_binds(rules, now) | {"p_now": now}
         scope, scope_binds = self._scope(thread_id, all_namespaces)
         run = RetentionRun(
             self.db,
             self._cache,
             scope_binds,
-            values,
+            retention_binds(rules, now) | {"p_now": now},
             scope=scope,
             which="live",
             wait=thread_id is not None,
@@ -1311,7 +1364,103 @@ class Checkpointer(Generic[State]):
         )
         known = {"tenant": self.db.tenant, "thread_id": thread_id}
         with operation("checkpoint.prune", **known) as event:
+            for main in await self._threads_with_parts(thread_id, all_namespaces, connection):
+                with run.damage.noted():
+                    await self._prune_thread(main, run, event, dry_run)
             return await run.run(event, progress, dry_run=dry_run)
+
+    async def _threads_with_parts(
+        self, thread_id: str | None, all_namespaces: bool, connection: HostConnection | None
+    ) -> list[Log]:
+        """Return the main logs of the threads to prune whose checkpoints are in several logs."""
+        found: dict[Log, None] = {}
+        for path in main_paths() if all_namespaces else [self._path]:
+            if thread_parts(path) is None:
+                continue
+            heads = await list_log_heads(
+                self.db,
+                path,
+                thread_id,
+                below=True,
+                pattern="*",
+                limit=_NO_LIMIT,
+                connection=connection,
+            )
+            for head in heads:
+                if head.namespace != path:
+                    found[Log(self.db.tenant, head.thread_id, path)] = None
+        return [main for main in found if _origin(main) is not None]
+
+    async def _prune_thread(
+        self, main: Log, whole: RetentionRun, event: Event, dry_run: bool
+    ) -> None:
+        """Prune the main log of a thread by the rules of a run, and the others by what is left."""
+        run = replace(
+            whole,
+            scope="log",
+            scope_binds=main.head_binds(),
+            left_out=set(),
+            damage=Damage(),
+            now=Progress(0, 0),
+        )
+        whole.add(await self._parts(main, run.connection), 0, 0)
+        before = await self._infos(main, run.connection)
+        going = await run.list_going(main) if dry_run else set()
+        pruned = await run.run(event, None, dry_run=dry_run)
+        left = before if dry_run else await self._infos(main, run.connection)
+        remaining = frozenset(one.checkpoint_id for one in left) - going
+        pruned += await self._prune_parts(main, before, remaining, run.connection, event, dry_run)
+        whole.add([], pruned, run.now.busy)
+
+    async def _prune_parts(
+        self,
+        log: Log,
+        main: Sequence[CheckpointInfo],
+        left: frozenset[str],
+        connection: HostConnection | None,
+        event: Event,
+        dry_run: bool,
+    ) -> int:
+        """Delete what the checkpoints *left* of a log do not need in the others of its thread."""
+        declared, origin = thread_parts(log.namespace), _origin(log)
+        assert declared is not None
+        assert origin is not None
+        _, *others = await self._parts(log, connection)
+        pruned = 0
+        for part in others:
+            infos = await self._infos(part, connection)
+            needed = needed_of_part(
+                main,
+                left,
+                infos,
+                origin,
+                is_of_one_step=declared.is_of_one_step(decode_namespace(part.namespace)),
+            )
+            going = [one.checkpoint_id for one in infos if one.checkpoint_id not in needed]
+            if not going:
+                continue
+            if dry_run:
+                required = partial(without_required, self.db.dialect, part, going)
+                pruned += len(await self.db.run(required, READ, connection=connection))
+                continue
+            own = Checkpointer(self.db, namespace=decode_namespace(part.namespace))
+            if not needed:
+                pruned += len(infos)
+                self._cache.drop(part)
+                gone = partial(delete_log, self.db.dialect, part, datetime.now(UTC))
+                await self.db.run(gone, WRITE_ROWS, connection=connection, event=event)
+                continue
+            # A prune moves the words on that the oldest which stays still holds.
+            newest_first = sorted(infos, key=lambda one: one.seq, reverse=True)
+            last = max(n for n, one in enumerate(newest_first, 1) if one.checkpoint_id in needed)
+            pruned += await own.prune(part.thread_id, keep_last=last, connection=connection)
+            between = [one.checkpoint_id for one in newest_first[:last]]
+            pruned += await own.delete_checkpoints(
+                part.thread_id,
+                [one for one in between if one not in needed],
+                connection=connection,
+            )
+        return pruned
 
     async def vacuum(
         self,
@@ -1447,7 +1596,8 @@ class Checkpointer(Generic[State]):
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
-        ``{"~b": base64}``. Without *all_namespaces* only those in this namespace.
+        ``{"~b": base64}``. Without *all_namespaces* only those of threads in this namespace, with
+        all logs of a framework's thread.
 
         Raises:
             ValueError: *tenant* is not that of this database.
@@ -1522,12 +1672,38 @@ class Checkpointer(Generic[State]):
             return "thread" if all_namespaces else "log", self._log(thread_id).head_binds()
         return "tenant" if all_namespaces else "namespace", self._namespace_binds(below=False)
 
+    async def _parts(self, log: Log, connection: HostConnection | None) -> list[Log]:
+        """Return the logs of a framework's thread, its main one first; of another, that one."""
+        if thread_parts(log.namespace) is None:
+            return [log]
+        listed = partial(list_parts, self.db.dialect, log)
+        return await self.db.run(listed, READ, connection=connection)
+
+    async def _infos(self, log: Log, connection: HostConnection | None) -> list[CheckpointInfo]:
+        """Return all checkpoints of a log of this tenant."""
+        of = Checkpointer(self.db, namespace=decode_namespace(log.namespace))
+        return [info async for info in of.history(log.thread_id, connection=connection)]
+
+    @asynccontextmanager
+    async def _transaction(
+        self, connection: HostConnection | None
+    ) -> AsyncIterator[HostConnection]:
+        """Give the host's transaction, or else one of its own."""
+        if connection is not None:
+            yield connection
+        else:
+            async with self.db.transaction() as tx:
+                yield tx
+
     def _delete_logs(self, log: Log, scope: str, now: datetime) -> Program[bool]:
         d = self.db.dialect
         if scope == "all":
             return (yield from delete_thread(d, log, now))
         if scope == "own":
-            return (yield from delete_log(d, log, now))
+            there = False
+            for part in (yield from list_parts(d, log, tombstones=True)):
+                there |= yield from delete_log(d, part, now)
+            return there
         rows = yield list_logs_below(d), self._namespace_binds() | {"k_thread_id": log.thread_id}
         there = False
         for row in rows:
@@ -1537,7 +1713,11 @@ class Checkpointer(Generic[State]):
     def _copy_logs(self, source: Log, target: Log, scope: str, now: datetime) -> Program[bool]:
         d = self.db.dialect
         if scope == "own":
-            return (yield from copy_log(d, source, target, now, keyring=self.db.keyring))
+            copied = False
+            for part in (yield from list_parts(d, source)):
+                to = target._replace(namespace=part.namespace)
+                copied |= yield from copy_log(d, part, to, now, keyring=self.db.keyring)
+            return copied
         listed = list_logs_of_thread if scope == "all" else list_logs_below
         rows = yield listed(d), self._namespace_binds() | {"k_thread_id": source.thread_id}
         copied = False
@@ -1640,6 +1820,14 @@ class Checkpointer(Generic[State]):
                 f"this {type(self).__name__} is of tenant {self.db.tenant!r} and reaches no other: "
                 f"for tenant {tenant!r} make one of db.for_tenant({tenant!r})"
             )
+
+
+def _origin(main: Log) -> Origin | None:
+    """Return the function that tells in which step of a log a checkpoint of a part was made."""
+    declared = thread_parts(main.namespace)
+    if declared is None or declared.origin is None:
+        return None
+    return partial(declared.origin, decode_namespace(main.namespace))
 
 
 def _missing(thread_id: str, checkpoint_id: str | None) -> NotFound:

@@ -30,6 +30,7 @@ from memalchemy.log.entries import MAX_POSITION, read_entries
 from memalchemy.log.listing import all_threads, list_logs_of_thread
 from memalchemy.log.scan import run_query, scan
 from memalchemy.log.signed_reads import check_entries, check_sums
+from memalchemy.log.thread_parts import list_parts
 
 Record = ExportRecord
 
@@ -50,20 +51,22 @@ async def records(
 ) -> AsyncIterator[Record]:
     """Yield the checkpoints and entries of *threads*, or of all, in one namespace, or in all.
 
+    In one namespace a framework's thread is exported with all its logs.
+
     Thread by thread and log by log, the oldest checkpoint first, then the entries in order.
     """
     d = db.dialect
     if threads is None:
         threads = await all_threads(db, connection)
     for thread_id in threads:
-        paths = [namespace]
         if namespace is None:
             binds = {"k_tenant": db.tenant, "k_thread_id": thread_id}
-            logs = await run_query(db, list_logs_of_thread(d), binds, connection)
-            paths = [row.namespace for row in logs]
-        for path in paths:
-            assert path is not None
-            log = Log(db.tenant, thread_id, path)
+            rows = await run_query(db, list_logs_of_thread(d), binds, connection)
+            logs = [Log(db.tenant, thread_id, row.namespace) for row in rows]
+        else:
+            parts = partial(list_parts, d, Log(db.tenant, thread_id, namespace), tombstones=True)
+            logs = await db.run(parts, READ, connection=connection)
+        for log in logs:
             await _check_log(db, log, connection)
             async for record in _checkpoints(db, log, connection):
                 yield record

@@ -8,8 +8,8 @@ running it again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -59,21 +59,30 @@ class RetentionRun:
     """``live``: logs to prune; ``stale``: logs to remove."""
     wait: bool
     connection: HostConnection | None
+    left_out: set[Log] = field(default_factory=set)
+    """Logs of threads that were pruned as a whole before, by `add`."""
+    damage: Damage = field(default_factory=Damage)
+    now: Progress = field(default_factory=partial(Progress, 0, 0))
+
+    def add(self, logs: Iterable[Log], removed: int, busy: int) -> None:
+        """Count what was removed from *logs*, which this run leaves out."""
+        self.left_out.update(logs)
+        removed, busy = self.now.removed + removed, self.now.busy + busy
+        self.now = replace(self.now, removed=removed, busy=busy)
 
     async def run(self, event: Event, progress: ProgressCallback | None, *, dry_run: bool) -> int:
         """Remove what the rules do not keep, or only count it; return the number."""
         if not dry_run:
             self.db.check_writable()
         self.event: Event = event
-        self.damage: Damage = Damage()
         self.report_progress: ProgressCallback = progress or (lambda _: None)
-        self.now: Progress = Progress(0, 0)
         if progress is not None:
             rows = await self._query(
                 bulk_delete.count_logs(self.db.dialect, which=self.which, scope=self.scope),
                 self.scope_binds,
             )
             self.now = replace(self.now, total=int(rows[0][0]))
+        self._busy_before: int = self.now.busy
         busy: list[bulk_delete.RemovableLog] = []
         async for seen, found in self._pages():
             if dry_run:
@@ -83,9 +92,17 @@ class RetentionRun:
             self._report(done=seen)
         busy = await self._retry_busy(busy)
         self._report(busy=len(busy))
-        event.details |= {"removed": self.now.removed, "busy": len(busy), "dry_run": dry_run}
+        done = {"removed": self.now.removed, "busy": self.now.busy, "dry_run": dry_run}
+        event.details |= done
         self.damage.raise_if_any(f"{self.now.removed:,} checkpoints and entries were removed")
         return self.now.removed
+
+    async def list_going(self, log: Log) -> set[str]:
+        """Return the ids of those checkpoints of a log that the rules do not keep."""
+        binds = bulk_delete.batch_binds(self.db.dialect, [log]) | bulk_delete.WHOLE
+        ranked = bulk_delete.list_ranked(self.db.dialect)
+        rows = await run_query(self.db, ranked, self.values | binds, self.connection)
+        return {row.checkpoint_id for row in rows if row.goes}
 
     async def _remove_all(
         self, found: Sequence[bulk_delete.RemovableLog]
@@ -126,6 +143,8 @@ class RetentionRun:
 
     def _to_removable(self, row: Any) -> bulk_delete.RemovableLog | None:
         log = Log(self.db.tenant, row.thread_id, row.namespace)
+        if log in self.left_out:
+            return None
         if self.which == "stale":
             return bulk_delete.RemovableLog(log, row.next_seq, row.going)
         return (
@@ -214,7 +233,7 @@ class RetentionRun:
             done=now.done + done,
             total=max(now.total, now.done + done),
             removed=now.removed + removed,
-            busy=now.busy if busy is None else busy,
+            busy=now.busy if busy is None else self._busy_before + busy,
         )
         if self.now != now:
             self.report_progress(self.now)

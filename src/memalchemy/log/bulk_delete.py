@@ -61,6 +61,8 @@ MAX_LOGS, MAX_ROWS = 90, 2_000
 
 _END = 2**62
 """A position behind all others."""
+WHOLE = {"p_low": 0, "p_high": _END}
+"""Binds of a window that has all positions."""
 
 SCOPES = ("namespace", "tenant", "log", "thread")
 _ID = ("thread_id", "namespace")

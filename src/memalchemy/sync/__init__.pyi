@@ -638,8 +638,8 @@ class Checkpointer(Generic[State]):
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
         All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
-        only the log of this namespace is copied, and with *below* those of this namespace and the
-        ones under it.
+        only the thread in this namespace is copied: its log, and of a framework's thread the others
+        that belong to it; with *below* the logs of this namespace and the ones under it.
 
         Raises:
             Conflict: the target is not empty; nothing was changed.
@@ -663,8 +663,9 @@ class Checkpointer(Generic[State]):
         Returns whether it existed.
 
         All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
-        only the log of this namespace is deleted, with its checkpoints and entries, and with
-        *below* those of this namespace and the ones under it.
+        only the thread in this namespace is deleted, with its checkpoints and entries: its log, and
+        of a framework's thread the others that belong to it. With *below* those of this namespace
+        and the ones under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
@@ -727,7 +728,8 @@ class Checkpointer(Generic[State]):
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
-        ``{"~b": base64}``. Without *all_namespaces* only those in this namespace.
+        ``{"~b": base64}``. Without *all_namespaces* only those of threads in this namespace, with
+        all logs of a framework's thread.
 
         Raises:
             ValueError: *tenant* is not that of this database.
@@ -814,8 +816,11 @@ class Checkpointer(Generic[State]):
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
+        Of a thread of a framework that has several logs, such as those of a graph's subgraphs, all
+        are copied, each as it was at that checkpoint. The two threads share nothing afterwards.
+
         Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut
-        off to fit). The two share nothing afterwards.
+        off to fit).
 
         Raises:
             NotFound: the checkpoint does not exist.
@@ -989,6 +994,9 @@ class Checkpointer(Generic[State]):
         thread always stays, and so do states that kept checkpoints are built on. Of the words of a
         deleted checkpoint, those that the next remaining one of its descendants holds are found at
         that one from now on.
+
+        Of a framework's thread that has several logs, such as those of a graph's subgraphs, the
+        rules are for its main log, and the others keep what its remaining checkpoints need.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
         thread that somebody is saving into is skipped and tried again at the end, for some two
@@ -2475,8 +2483,8 @@ class RetainedCheckpointer(Generic[State]):
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
         All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
-        only the log of this namespace is copied, and with *below* those of this namespace and the
-        ones under it.
+        only the thread in this namespace is copied: its log, and of a framework's thread the others
+        that belong to it; with *below* the logs of this namespace and the ones under it.
 
         Raises:
             Conflict: the target is not empty; nothing was changed.
@@ -2500,8 +2508,9 @@ class RetainedCheckpointer(Generic[State]):
         Returns whether it existed.
 
         All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
-        only the log of this namespace is deleted, with its checkpoints and entries, and with
-        *below* those of this namespace and the ones under it.
+        only the thread in this namespace is deleted, with its checkpoints and entries: its log, and
+        of a framework's thread the others that belong to it. With *below* those of this namespace
+        and the ones under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
@@ -2564,7 +2573,8 @@ class RetainedCheckpointer(Generic[State]):
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
-        ``{"~b": base64}``. Without *all_namespaces* only those in this namespace.
+        ``{"~b": base64}``. Without *all_namespaces* only those of threads in this namespace, with
+        all logs of a framework's thread.
 
         Raises:
             ValueError: *tenant* is not that of this database.
@@ -2651,8 +2661,11 @@ class RetainedCheckpointer(Generic[State]):
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
+        Of a thread of a framework that has several logs, such as those of a graph's subgraphs, all
+        are copied, each as it was at that checkpoint. The two threads share nothing afterwards.
+
         Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut
-        off to fit). The two share nothing afterwards.
+        off to fit).
 
         Raises:
             NotFound: the checkpoint does not exist.
@@ -2826,6 +2839,9 @@ class RetainedCheckpointer(Generic[State]):
         thread always stays, and so do states that kept checkpoints are built on. Of the words of a
         deleted checkpoint, those that the next remaining one of its descendants holds are found at
         that one from now on.
+
+        Of a framework's thread that has several logs, such as those of a graph's subgraphs, the
+        rules are for its main log, and the others keep what its remaining checkpoints need.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
         thread that somebody is saving into is skipped and tried again at the end, for some two

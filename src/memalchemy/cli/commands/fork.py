@@ -27,8 +27,8 @@ async def fork(
 ) -> None:
     """Copy a thread into a new one.
 
-    Copies the thread up to CHECKPOINT, or all of it, within its namespace, and prints the id of the
-    new thread.
+    Copies the thread of one namespace up to CHECKPOINT, or all of it, and prints the id of the new
+    thread. A framework's thread is copied with all its logs, such as those of a graph's subgraphs.
     """
     async with ctx.database() as db:
         thread = await find_thread(db, thread)

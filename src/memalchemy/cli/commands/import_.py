@@ -250,8 +250,8 @@ async def _import_langgraph(
         if report.classes:
             names = ", ".join(f"{module}.{name}" for module, name in report.classes)
             ctx.terminal.print_note(
-                f"the threads hold objects of {names}. They come back as dicts, unless you name "
-                f"their classes: MemalchemySaver(…, {report.allow_list()})"
+                f"the threads hold objects of {names}. To let the data name no other classes: "
+                f"MemalchemySaver(…, {report.allow_list()})"
             )
         if not report.checkpoints and not report.items:
             _print_nothing_found(ctx, "langgraph")

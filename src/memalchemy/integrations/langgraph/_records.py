@@ -9,6 +9,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from hashlib import sha256
 from itertools import groupby
 from typing import Any, cast
 from uuid import UUID
@@ -20,21 +22,28 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from memalchemy._bounds import Colliding, Oversized
 from memalchemy.codec import foreign_msgpack
 from memalchemy.contracts import CheckpointInfo, Packed
-from memalchemy.errors import Corrupt, MemalchemyError, NotSerialisable, TooLarge
+from memalchemy.errors import Corrupt, InvalidArgument, MemalchemyError, NotSerialisable, TooLarge
 from memalchemy.integrations.langgraph import _message_cache
-from memalchemy.keys import check_name
+from memalchemy.keys import check_name, check_namespace, encode_id
 from memalchemy.metadata import check_metadata
 
 ROOT = "langgraph"
 
-ENVELOPE, METADATA = "~checkpoint", "~metadata"
+ENVELOPE, METADATA, NAMESPACE = "~checkpoint", "~metadata", "~namespace"
+"""Keys of a state beside those of channels. The last is there if the namespace of the log is a
+digest: the name of the checkpoint namespace, in UTF-8. The filterable metadata has it, too, as ids
+are spelt."""
 EMPTY = Packed(foreign_msgpack.EMPTY, b"")
 """Value of a channel that has a version and no value. The channel's earlier value stays adjacent to
 its later one in the log, which is then stored in few bytes.
 """
+PARENTS = "parents"
+"""Name in LangGraph's metadata of the checkpoints in whose steps a subgraph runs."""
 PARTIAL = "~partial"
 """Key in the filterable metadata: some of the given metadata is missing there."""
 
+_DIGEST = "|"
+"""Beginning of a digest in a namespace: it separates the parts, so none has it."""
 _DELTA_COUNTERS = "counters_since_delta_snapshot"
 _EPOCH = datetime(1582, 10, 15, tzinfo=UTC)
 _NOT_IN_ENVELOPE = frozenset({"id", "channel_values"})
@@ -61,14 +70,50 @@ def config_of(thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> Runnabl
     }
 
 
+@lru_cache(maxsize=1024)
 def namespace_of(checkpoint_ns: str) -> tuple[str, ...]:
-    """Return the namespace of the log of a graph or a subgraph."""
-    return (ROOT, *checkpoint_ns.split("|")) if checkpoint_ns else (ROOT,)
+    """Return the namespace of the log of a graph or a subgraph.
+
+    It has the parts of the name. Of a name that is too long it has as many as fit, and a digest of
+    the whole, which begins with what no part can hold. A call's has a colon, as its name has.
+    """
+    parts = (ROOT, *checkpoint_ns.split("|")) if checkpoint_ns else (ROOT,)
+    if _is_namespace(parts):
+        return parts
+    digest = sha256(checkpoint_ns.encode("utf-8", "surrogatepass")).hexdigest()
+    last = f"{_DIGEST}{'call:' if ':' in checkpoint_ns else ''}{digest}"
+    kept = len(parts) - 1
+    while not _is_namespace((*parts[:kept], last)):
+        kept -= 1
+    return (*parts[:kept], last)
 
 
-def checkpoint_ns_of(namespace: Sequence[str]) -> str:
-    """Return the checkpoint namespace of a log's namespace."""
+def _is_namespace(parts: tuple[str, ...]) -> bool:
+    try:
+        check_namespace(parts)
+    except (TooLarge, InvalidArgument):
+        return False
+    return True
+
+
+def checkpoint_ns_of(
+    serde: SerializerProtocol, namespace: Sequence[str], state: Mapping[str, Any]
+) -> str:
+    """Return the checkpoint namespace of a log's namespace; *state* is one of the log."""
+    if namespace[-1].startswith(_DIGEST):
+        name: bytes = loads(serde, state[NAMESPACE])
+        return name.decode("utf-8", "surrogatepass")
     return "|".join(namespace[1:])
+
+
+def is_digested(checkpoint_ns: str) -> bool:
+    """Return whether the namespace of a graph's log has a digest of its name."""
+    return namespace_of(checkpoint_ns)[-1].startswith(_DIGEST)
+
+
+def is_call(namespace: Sequence[str]) -> bool:
+    """Return whether a log is that of one call of a subgraph, whose name has an id in it."""
+    return any(":" in part for part in namespace[1:])
 
 
 def group_by_log(
@@ -129,7 +174,7 @@ def has_value(state: Mapping[str, Any], channel: str) -> bool:
 def _channels(state: Mapping[str, Any]) -> Iterator[str]:
     """Yield the channels of a state's keys, the inverse of `key_of`."""
     for key in state:
-        if key not in (ENVELOPE, METADATA):
+        if key not in (ENVELOPE, METADATA, NAMESPACE):
             yield key.removeprefix("~")
 
 
@@ -164,6 +209,7 @@ def loads(serde: SerializerProtocol, value: Packed) -> Any:
 
 def to_state(
     serde: SerializerProtocol,
+    checkpoint_ns: str,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     unchanged: Mapping[str, Packed],
@@ -172,6 +218,8 @@ def to_state(
     given = checkpoint["channel_values"]
     envelope = {name: value for name, value in checkpoint.items() if name not in _NOT_IN_ENVELOPE}
     state = {ENVELOPE: dumps(serde, envelope), METADATA: dumps(serde, metadata)}
+    if is_digested(checkpoint_ns):
+        state[NAMESPACE] = dumps(serde, checkpoint_ns.encode("utf-8", "surrogatepass"))
     # As in LangGraph's SqliteSaver, a channel may have a value and no version.
     for channel in sorted({*checkpoint["channel_versions"], *given}):
         if channel in unchanged:
@@ -263,18 +311,29 @@ def is_id(text: str) -> bool:
     return True
 
 
-def filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of *metadata* that every database can filter by."""
-    found: dict[str, Any] = {}
+def filterable(metadata: Mapping[str, Any], checkpoint_ns: str) -> dict[str, Any]:
+    """Return those of *metadata* that every database can filter by.
+
+    And the name of a checkpoint namespace whose log has a digest of it.
+    """
+    named = {NAMESPACE: encode_id(checkpoint_ns)} if is_digested(checkpoint_ns) else {}
+    parents = metadata.get(PARENTS)
+    root = parents.get("") if isinstance(parents, Mapping) else None
+    least = {} if root is None else {PARENTS: {"": root}}
+    found: dict[str, Any] = dict(named)
     for name, value in metadata.items():
         try:
             found |= check_metadata({name: value})
         except MemalchemyError:
-            found[PARTIAL] = True
-    try:
-        return check_metadata(found)
-    except MemalchemyError:  # together they are too large
-        return {PARTIAL: True}
+            found |= {PARTIAL: True} | (least if name == PARENTS else {})
+    # Together they may be too large: a graph in many others names all of these.
+    partial = {PARTIAL: True}
+    for some in (found, found | least | partial, named | least | partial, least | partial):
+        try:
+            return check_metadata(some)
+        except MemalchemyError:
+            continue
+    return partial
 
 
 def without_false_counters(known: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
@@ -309,13 +368,13 @@ def matches(
     return all(value == metadata.get(name) for name, value in wanted.items())
 
 
-def root_of_call(checkpoint_ns: str, metadata: Mapping[str, Any]) -> str | None:
+def root_of_call(namespace: Sequence[str], metadata: Mapping[str, Any]) -> str | None:
     """Return the checkpoint of the root graph in which a call of a subgraph began.
 
     A namespace that outlives its calls has none: ``None``.
     """
-    parents = metadata.get("parents")
-    if ":" not in checkpoint_ns or not isinstance(parents, Mapping):
+    parents = metadata.get(PARENTS)
+    if not is_call(namespace) or not isinstance(parents, Mapping):
         return None
     found = parents.get("")
     return found if isinstance(found, str) else None

@@ -64,10 +64,10 @@ class ImportReport:
     skipped: list[str] = field(default_factory=list)
     classes: list[tuple[str, str]] = field(default_factory=list)
     """Modules and names of the classes, other than LangGraph's and Python's own, of which the
-    source has objects. A saver reads them as dicts unless its ``serde`` allows them."""
+    source has objects. A strict saver reads them as dicts."""
 
     def allow_list(self) -> str:
-        """Return the argument of `MemalchemySaver` with which objects of `classes` come back."""
+        """Return the argument of `MemalchemySaver` that allows `classes` and no others."""
         return f"serde=JsonPlusSerializer(allowed_msgpack_modules={self.classes!r})"
 
 
@@ -175,15 +175,16 @@ class _Import:
             found = await self.source.checkpoint(*place)
             if found is None:
                 return None
-            state = records.to_state(RAW, found.checkpoint, found.metadata, {})
+            state = records.to_state(RAW, checkpoint_ns, found.checkpoint, found.metadata, {})
             _check_state(checkpoint_id, state, found)
             parent_id = _parent(found)
+            known = records.filterable(found.metadata, checkpoint_ns)
             return NewCheckpoint(
                 checkpoint_id,
                 state,
                 records.time_of(found.checkpoint),
                 parent_id,
-                records.without_false_counters(records.filterable(found.metadata), state),
+                records.without_false_counters(known, state),
                 await self.source.pending(*place),
                 records.time_of_id(checkpoint_id),
                 records.save_options(found.metadata, state, parent_id),

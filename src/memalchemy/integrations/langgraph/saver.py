@@ -31,6 +31,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import CheckpointInfo, Packed, Seconds, Snapshot
 from memalchemy.database import Database, HostConnection
+from memalchemy.errors import InvalidArgument
 from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations.langgraph import _records as records
 from memalchemy.integrations.langgraph._adapter import LangGraphAdapter
@@ -57,10 +58,14 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
             `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
             for this object alone.
-        serde: the serialiser of values. By default LangGraph's own, which makes objects only of
-            classes that it knows; ``JsonPlusSerializer(allowed_msgpack_modules=[Order])`` names
-            others.
-            Values that an `EncryptedSerializer` wrote are not searchable.
+        serde: the serialiser of values. By default LangGraph's own, as its own savers have it: it
+            makes objects of any class that the data names, and warns of those that it does not
+            know, unless ``LANGGRAPH_STRICT_MSGPACK=true`` is in the environment.
+            ``JsonPlusSerializer(allowed_msgpack_modules=[Order])`` makes objects of those classes
+            and of the known ones alone. Values that an `EncryptedSerializer` wrote are not
+            searchable.
+        strict: make objects only of classes that LangGraph knows to be safe, or that a graph names
+            which is compiled in its strict mode. Of another, the fields are read as a dict.
         index_text: make what each step adds findable with `Checkpointer.search`.
         ttl: how long a thread lives after its last checkpoint, in seconds or as a timedelta.
     """
@@ -70,13 +75,16 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         db: AnyDatabase | None = None,
         *,
         serde: SerializerProtocol | None = None,
+        strict: bool = False,
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None:
+        if strict:
+            if serde is not None:
+                raise InvalidArgument("give serde= or strict=, not both: a serde has its own rules")
+            serde = JsonPlusSerializer(allowed_msgpack_modules=None)
         LangGraphAdapter.__init__(self, db)
-        BaseCheckpointSaver.__init__(
-            self, serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None)
-        )
+        BaseCheckpointSaver.__init__(self, serde=serde or JsonPlusSerializer())
         self._checkpointer_of = _cached_checkpointers(
             self.db,
             index_text=index_text,
@@ -91,16 +99,17 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         *,
         pipeline: bool = False,
         serde: SerializerProtocol | None = None,
+        strict: bool = False,
     ) -> MemalchemySaver:
         """Make a saver for ``with`` or ``async with``, as LangGraph's savers are made.
 
         *pipeline* has no effect: a save is one round trip as it is.
         """
-        return cls(conn_string, serde=serde)
+        return cls(conn_string, serde=serde, strict=strict)
 
     def checkpointer(self, checkpoint_ns: str = "") -> Checkpointer:
         """Return the native checkpointer of a namespace, to search, list, measure and prune it."""
-        return self._checkpointer_of(checkpoint_ns)
+        return self._checkpointer_of(records.namespace_of(checkpoint_ns))
 
     # --- Writing ---------------------------------------------------------------------------------
 
@@ -127,8 +136,9 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         unchanged = [c for c in checkpoint["channel_versions"] if c not in new_versions]
         cached = self._cached_values(checkpointer, thread_id, parent_id, checkpoint, unchanged)
         # Serialise before the first await: a running graph may change what it has passed.
-        state = records.to_state(self.serde, checkpoint, exact, cached or {})
-        known, occurred_at = records.filterable(exact), records.time_of(checkpoint)
+        state = records.to_state(self.serde, checkpoint_ns, checkpoint, exact, cached or {})
+        known = records.filterable(exact, checkpoint_ns)
+        occurred_at = records.time_of(checkpoint)
         versions = dict(checkpoint["channel_versions"])
         if cached is None and parent_id is not None:
             parent = await checkpointer.snapshot(thread_id, parent_id)
@@ -270,9 +280,9 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield those checkpoints of a batch whose metadata matches, in their order."""
         for namespace, thread_id, ids in records.group_by_log(batch):
-            checkpoint_ns = records.checkpoint_ns_of(namespace)
-            async for one in self.checkpointer(checkpoint_ns).snapshots(thread_id, ids):
+            async for one in self._checkpointer_of(namespace).snapshots(thread_id, ids):
                 if records.matches(self.serde, one.state, wanted):
+                    checkpoint_ns = records.checkpoint_ns_of(self.serde, namespace, one.state)
                     yield self._tuple(thread_id, checkpoint_ns, one)
 
     async def aget_delta_channel_history(
@@ -401,7 +411,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         """
         runs = [str(one) for one in check_list(run_ids, "run_ids")]
         for (thread_id, namespace), ids in (await self.checkpointer().find_runs(runs)).items():
-            checkpointer = self.checkpointer(records.checkpoint_ns_of(namespace))
+            checkpointer = self._checkpointer_of(namespace)
             await checkpointer.delete_checkpoints(thread_id, ids)
 
     delete_for_runs = blocking(adelete_for_runs)
@@ -441,24 +451,23 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
     prune = blocking(aprune)
 
     async def _keep_latest(self, thread_id: str, tx: HostConnection) -> None:
-        names: dict[str, list[CheckpointInfo]] = {}
+        names: dict[tuple[str, ...], list[CheckpointInfo]] = {}
         for namespace in await self.checkpointer().namespaces(thread_id, connection=tx):
-            checkpoint_ns = records.checkpoint_ns_of(namespace)
-            checkpointer = self.checkpointer(checkpoint_ns)
+            checkpointer = self._checkpointer_of(namespace)
             infos = checkpointer.history(thread_id, order="id", connection=tx)
-            names[checkpoint_ns] = [info async for info in infos]
-        for checkpoint_ns, listed in names.items():
-            await self._delete_earlier(self.checkpointer(checkpoint_ns), thread_id, listed, tx)
+            names[namespace] = [info async for info in infos]
+        for namespace, listed in names.items():
+            await self._delete_earlier(self._checkpointer_of(namespace), thread_id, listed, tx)
         left = {
             info.checkpoint_id
             async for info in self.checkpointer().history(thread_id, order="id", connection=tx)
         }
         # A call may be saved before the checkpoint in which it began, whose id is the newest then.
         newest = max(left, default="")
-        for checkpoint_ns, (latest, *_) in names.items():
-            root = records.root_of_call(checkpoint_ns, latest.metadata)
+        for namespace, (latest, *_) in names.items():
+            root = records.root_of_call(namespace, latest.metadata)
             if root is not None and root not in left and root < newest:
-                await self.checkpointer(checkpoint_ns).delete(
+                await self._checkpointer_of(namespace).delete(
                     thread_id, all_namespaces=False, connection=tx
                 )
 
@@ -483,11 +492,13 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         return records.next_version(current)
 
 
-def _cached_checkpointers(db: Database, **options: Any) -> Callable[[str], Checkpointer]:
-    """Return a function from checkpoint namespaces to checkpointers, which keeps the last used."""
+def _cached_checkpointers(
+    db: Database, **options: Any
+) -> Callable[[tuple[str, ...]], Checkpointer]:
+    """Return a function from namespaces of logs to checkpointers, which keeps the last used."""
 
     @lru_cache(maxsize=MAX_NAMESPACES)
-    def checkpointer(checkpoint_ns: str) -> Checkpointer:
-        return Checkpointer(db, namespace=records.namespace_of(checkpoint_ns), **options)
+    def checkpointer(namespace: tuple[str, ...]) -> Checkpointer:
+        return Checkpointer(db, namespace=namespace, **options)
 
     return checkpointer

@@ -22,7 +22,7 @@ from memalchemy.statements import Program
 
 Namespace = tuple[str, ...]
 
-_DECLARATIONS = "memalchemy.integrations.thread_parts"
+_DECLARATIONS = "memalchemy.integrations._thread_parts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -357,12 +357,26 @@ async def test_a_whole_value_is_compared_written_and_read_back(db: Database) -> 
 
 
 async def test_what_reads_back_as_something_else_is_corrupt(db: Database) -> None:
+    here = db
+
     async def lossy(db: Database, _: str, __: Any) -> None:
-        await Store(db).put(("imported",), "w", "half")
+        await Store(db).put(("imported",), "w", "half" if db is here else "all")
 
     record = Whole("item", "a value", "all", lambda db, _: Store(db).get(("imported",), "w"), lossy)
     with pytest.raises(Corrupt, match="a value reads back as something else"):
         await Target(db).write(record)
+
+
+async def test_what_would_not_read_back_is_bad_and_not_written(db: Database) -> None:
+    async def lossy(db: Database, _: str, __: Any) -> None:
+        await Store(db).put(("imported",), "w", "half")
+
+    record = Whole("item", "a value", "all", lambda db, _: Store(db).get(("imported",), "w"), lossy)
+    done = await Target(db).write(record)
+
+    assert (done.status, done.problem) == ("bad", "would read back as something else")
+    assert await Target(db, dry_run=True).write(record) == done
+    assert await Store(db).get(("imported",), "w") is None
 
 
 def test_an_unknown_way_with_conflicts_is_refused() -> None:

@@ -571,6 +571,29 @@ def test_a_damaged_record_is_left_out_and_named_and_the_rest_is_imported(
     assert left_out
 
 
+@pytest.mark.parametrize("name", PLACES)
+def test_a_thread_has_the_times_of_what_happened_in_it(name: str, tmp_path: Path) -> None:
+    framework, make, _ = PLACES[name]
+    (tmp_path / "source").mkdir()
+    imported(framework, make(tmp_path / "source"), tmp_path)
+    with closing(sqlite3.connect(tmp_path / "ours.db")) as raw:
+        heads = {
+            (thread, namespace): times
+            for thread, namespace, *times in raw.execute(
+                "SELECT thread_id, namespace, t.created_at, t.updated_at, t.active_at, "
+                "min(d.at), max(d.at) FROM threads t JOIN ("
+                "SELECT log_id, occurred_at AS at FROM checkpoints UNION ALL "
+                "SELECT log_id, occurred_at FROM deltas WHERE kind = 'entry') d "
+                "ON d.log_id = t.log_id WHERE namespace NOT LIKE '%/summar%' GROUP BY t.log_id"
+            )
+        }
+    assert heads or name in ("locus store", "llm-agents-from-scratch")  # which have items alone
+    for place, (created, updated, active, first, last) in heads.items():
+        if name != "a file":  # whose messages have no times
+            assert (created, updated) == (first, last), place
+            assert active == last - last % 1_000_000, place
+
+
 def copied(place: Path, directory: Path) -> Path:
     directory.mkdir()
     if place.is_dir():

@@ -24,6 +24,7 @@ from memalchemy.errors import (
     MemalchemyError,
     ThreadDeleted,
 )
+from memalchemy.importers.dating import LogTimes, date_logs
 from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of
 from memalchemy.keys import check_entry_key
 from memalchemy.store import Store
@@ -180,6 +181,8 @@ class Whole:
         missing: counts what *write* adds to what is there, for `Outcome.written`; 1 without it.
         left_out: as for `Log`.
         unreadable: the number of parts that are left out besides, for the *reason*.
+        logs: returns the logs that the value is stored in, with the times of what it holds, of the
+            database and what is put before every thread id.
         parts: names of the parts that the value is made of, such as the events of a session.
         with_parts: returns the record with those of its parts at some indexes alone. If a record
             cannot be stored, the parts that are to blame are found by it, and left out.
@@ -196,6 +199,7 @@ class Whole:
     left_out: Sequence[str] = ()
     unreadable: int = 0
     reason: str = ""
+    logs: Callable[[Database, str], Iterable[LogTimes]] | None = None
     parts: Sequence[str] = ()
     with_parts: Callable[[Sequence[int]], Whole] | None = None
 
@@ -383,6 +387,9 @@ class Target:
             beside = await self._write_items(Items([*given.items(positions)], ""), empty)
             left_out = (*outcome.left_out, *beside.left_out)
             outcome = replace(outcome, problem=beside.problem, left_out=left_out)
+        if outcome.written:
+            times = [entry.occurred_at for entry in given.entries]
+            await date_logs(self.db, LogTimes.of(given.namespace, thread_id, times))
         return outcome
 
     async def _write_entries(
@@ -471,6 +478,10 @@ class Target:
             if outcome.status == "replaced":
                 counts = _Counts()
             outcome = _failed(outcome, error)
+        if counts.checkpoints and not self.dry_run:
+            for log in logs:
+                times = log.times.values()
+                await date_logs(self.db, LogTimes.of(log.given.namespace, thread_id, times))
         outcome = _with_left_out(outcome, logs)
         is_new = outcome.status in ("imported", "unchanged") and not any(
             plan.exists for plan in plans
@@ -648,6 +659,8 @@ class Target:
         await _asked(given.write(self.db, self.prefix, found))
         if not _is_same(await _asked(given.read(self.db, self.prefix)), given.value):
             raise _corrupt(given.label)
+        if given.logs is not None:
+            await date_logs(self.db, given.logs(self.db, self.prefix))
         return outcome
 
     async def _storable(self, given: Whole) -> tuple[Whole, list[str]]:
@@ -742,6 +755,7 @@ class _Readable:
         self.left_out: dict[str, str] = {}
         self.gone: set[str] = set()
         """Checkpoints that are listed and not there any more."""
+        self.times: dict[str, datetime | None] = {}
         self._writes: dict[str, Sequence[str]] = {}
 
     async def load(self, checkpoint_id: str) -> NewCheckpoint | None:
@@ -755,13 +769,16 @@ class _Readable:
             return None
         if found is None:
             self.gone.add(checkpoint_id)
-        elif found.left_out:
+            return None
+        self.times[checkpoint_id] = found.occurred_at
+        if found.left_out:
             self._writes[checkpoint_id] = found.left_out
         return found
 
     def leave(self, checkpoint_id: str, error: BaseException) -> None:
         """Note that a checkpoint is left out."""
         self.left_out[checkpoint_id] = problem_of(error)
+        self.times.pop(checkpoint_id, None)
 
     def names(self) -> Iterable[str]:
         """Return what is left out, each with the reason."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from claude_agent_sdk import SessionKey
 
 from memalchemy.database import Database
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
+from memalchemy.importers.dating import LogTimes
+from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import BATCH, Record, Whole
 from memalchemy.importers.unreadable import Unusable, read_or_leave
 from memalchemy.integrations._importers._json import object_in
@@ -157,6 +161,11 @@ def _record(file: _File, transcript: _Transcript) -> Whole:
         for start in range(0, len(new), BATCH):
             await store.append(key, new[start : start + BATCH])  # type: ignore[arg-type]
 
+    def logs(db: Database, prefix: str) -> list[LogTimes]:
+        key = file.key(prefix)
+        log = MemalchemySessionStore(db).transcript(key)
+        return LogTimes.of(log.namespace, key["session_id"], map(_time_of, lines))
+
     def covers(found: dict[str, Any]) -> bool:
         has_metadata = value["metadata"] is None or found["metadata"] is not None
         return len(found["lines"]) > len(lines) and begins(found, lines) and has_metadata
@@ -179,6 +188,7 @@ def _record(file: _File, transcript: _Transcript) -> Whole:
         value,
         load,
         save,
+        logs=logs,
         covers=covers,
         extends=extends,
         missing=lambda found: len(lines) - len(found["lines"] if found else ()),
@@ -213,6 +223,12 @@ def _read(file: _File) -> _Transcript:
         metadata = _metadata_beside(file.path, found.left_out)
         found.metadata = None if metadata is None else metadata | {"type": _METADATA}
     return found
+
+
+def _time_of(line: dict[str, Any]) -> datetime | None:
+    with suppress(Unusable):
+        return to_utc(line.get("timestamp"))
+    return None
 
 
 def _line(text: bytes) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Retention
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import NewCheckpoint, Record, Thread, Unreadable, Whole
@@ -129,6 +130,7 @@ def _pause(row: Row, ids: Sequence[int]) -> Record:
         value,
         load,
         save,
+        logs=lambda _, prefix: LogTimes.of(PENDING, prefix + flow, [at]),
         # A flow that was resumed here, or waits for something later, is not made to wait again.
         covers=lambda found: found == _RESUMED or _is_later(found, value),
     )

@@ -16,6 +16,7 @@ from memalchemy._bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import BATCH, Items, Record, Unreadable, Whole
@@ -199,6 +200,7 @@ def _record(row: Row, events: list[dict[str, Any]], state: dict[str, Any], **abo
         value,
         session.read,
         session.write,
+        logs=session.times,
         covers=session.is_part_of,
         extends=session.extends,
         missing=lambda found: len(events) - len(found["events"] if found else ()),
@@ -257,6 +259,12 @@ class _Session:
                 ],
                 connection=tx,
             )
+
+    def times(self, db: Database, prefix: str) -> list[LogTimes]:
+        """Return the log of the session, with its times."""
+        log, _, id_ = self._place(MemalchemySessionService(db), prefix)
+        times = [moment(event["timestamp"]) for event in self._value["events"]]
+        return LogTimes.of(log.namespace, id_, times)
 
     def is_part_of(self, found: dict[str, Any]) -> bool:
         """Return whether *found* has all events, and more of them."""

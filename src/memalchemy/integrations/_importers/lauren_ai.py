@@ -11,6 +11,7 @@ from memalchemy._bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import Kind, Record, Unreadable, Whole
@@ -97,6 +98,9 @@ def _conversation(row: Row) -> Whole:
         snapshot,
         load,
         save,
+        logs=lambda db, prefix: LogTimes.of(
+            MemalchemyConversationStore(db).native.log.namespace, prefix + name, [at]
+        ),
         covers=went_on,
         parts=[f"message {number}" for number in range(1, len(messages) + 1)],
         with_parts=with_messages,

@@ -8,6 +8,7 @@ from typing import Any
 from memalchemy._bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import from_seconds
 from memalchemy.importers.target import Record, Unreadable, Whole
@@ -80,6 +81,9 @@ def _memory(row: Row) -> Whole:
         value,
         load,
         save,
+        logs=lambda db, prefix: LogTimes.of(
+            MemalchemyStore(db).memories(agent).namespace, prefix + session, [at]
+        ),
         covers=lambda found: found["updated_at"] > value["updated_at"],
     )
 

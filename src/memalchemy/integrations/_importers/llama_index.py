@@ -15,6 +15,7 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from memalchemy._bounds import parse_json
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.target import BATCH, Record, Unreadable, Whole
 from memalchemy.importers.unreadable import Unusable, read_or_leave
@@ -195,6 +196,22 @@ def _record(
         messages,
         load,
         save,
+        logs=lambda db, prefix: [
+            found
+            for log, is_archived in (
+                (MemalchemyChatStore(db).log, False),
+                (MemalchemyChatStore(db).archive, True),
+            )
+            for found in LogTimes.of(
+                log.namespace,
+                prefix + key,
+                [
+                    otherwise if one["at"] is None else datetime.fromisoformat(one["at"])
+                    for one in messages
+                    if one["archived"] == is_archived
+                ],
+            )
+        ],
         covers=lambda found: _went_on(messages, found),
         extends=lambda found: _went_on(found, messages),
         missing=lambda found: len(messages) - len(found or ()),

@@ -15,6 +15,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage
 
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import BATCH, Kind, Record, Unreadable, Whole
 from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, read_or_leave, text_of
@@ -140,6 +141,9 @@ def _session(session_id: str, file: Path) -> Record:
         state,
         load,
         save,
+        logs=lambda db, prefix: LogTimes.of(
+            MemalchemySessionRepository(db).sessions.namespace, prefix + session_id, [at]
+        ),
         covers=lambda found: found["created_at"] == state["created_at"],
     )
 
@@ -193,6 +197,19 @@ class _AgentOfSession:
             await repository.agents(self._agent_id).save(
                 state, session_id, occurred_at=to_utc(state["updated_at"]), connection=tx
             )
+
+    def times(self, db: Database, prefix: str) -> list[LogTimes]:
+        """Return the logs of the agent and of its messages, with their times."""
+        repository, session_id = MemalchemySessionRepository(db), prefix + self._session_id
+        times = [to_utc(message.created_at) for message in self._messages]
+        return [
+            *LogTimes.of(repository.messages(self._agent_id).namespace, session_id, times),
+            *LogTimes.of(
+                repository.agents(self._agent_id).namespace,
+                session_id,
+                [to_utc(self.value["agent"]["updated_at"])],
+            ),
+        ]
 
     def covers(self, found: dict[str, Any]) -> bool:
         """Return whether *found* is the agent, and went on since."""
@@ -248,6 +265,7 @@ def _record_of_agent(
         agent.value,
         agent.load,
         agent.save,
+        logs=agent.times,
         covers=agent.covers,
         extends=agent.extends,
         missing=lambda found: 1 + len(messages) - len(found["messages"] if found else ()),
@@ -276,6 +294,11 @@ def _group(session_id: str, file: Path) -> Record:
             prefix + session_id, group_id
         ),
         save,
+        logs=lambda db, prefix: LogTimes.of(
+            MemalchemySessionRepository(db).multi_agents(group_id).namespace,
+            prefix + session_id,
+            [at],
+        ),
     )
 
 

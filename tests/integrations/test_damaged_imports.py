@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -516,7 +517,9 @@ def facts_in(file: Path) -> Counter[str]:
         for one in asyncio.run(items())
     ]
     texts = (json.dumps(one, sort_keys=True, default=repr) for one in found)
-    return Counter(text.replace(str(file.parent), "") for text in texts)
+    # A fact says when it was written here.
+    undated = (re.sub(r'"as_of": "[^"]*"', "", text) for text in texts)
+    return Counter(text.replace(str(file.parent), "") for text in undated)
 
 
 def without_times(printed: str) -> dict[str, Any]:

@@ -286,6 +286,23 @@ async def test_the_logs_of_a_thread_are_imported_and_left_together(db: Database)
     assert await inner.list_checkpoints("t") == ["c1", "c0"]
 
 
+@pytest.mark.parametrize("make", [log, thread], ids=["log", "thread"])
+async def test_a_thread_has_the_times_of_what_happened_in_it(db: Database, make: Any) -> None:
+    await Target(db).write(make("a", "b"))
+    later = LONG_AGO + timedelta(hours=1 if make is log else 0)
+
+    async def times() -> list[Any]:
+        (info,) = await Checkpointer(db, namespace=("imported",)).list_logs()
+        return [info.created_at, info.updated_at]
+
+    assert await times() == [LONG_AGO, later]
+    assert await Target(db).write(make("a", "b")) != await Target(db).write(make("a", "b", "c"))
+    assert (await times())[0] == LONG_AGO
+    assert (await times())[1] >= later
+    await Checkpointer(db, namespace=("imported",)).vacuum(365)
+    assert await Checkpointer(db, namespace=("imported",)).list_logs() == []
+
+
 async def test_an_unreadable_checkpoint_does_not_make_a_conflict_of_what_went_on_here(
     db: Database,
 ) -> None:
@@ -357,12 +374,26 @@ async def test_a_whole_value_is_compared_written_and_read_back(db: Database) -> 
 
 
 async def test_what_reads_back_as_something_else_is_corrupt(db: Database) -> None:
+    here = db
+
     async def lossy(db: Database, _: str, __: Any) -> None:
-        await Store(db).put(("imported",), "w", "half")
+        await Store(db).put(("imported",), "w", "half" if db is here else "all")
 
     record = Whole("item", "a value", "all", lambda db, _: Store(db).get(("imported",), "w"), lossy)
     with pytest.raises(Corrupt, match="a value reads back as something else"):
         await Target(db).write(record)
+
+
+async def test_what_would_not_read_back_is_bad_and_not_written(db: Database) -> None:
+    async def lossy(db: Database, _: str, __: Any) -> None:
+        await Store(db).put(("imported",), "w", "half")
+
+    record = Whole("item", "a value", "all", lambda db, _: Store(db).get(("imported",), "w"), lossy)
+    done = await Target(db).write(record)
+
+    assert (done.status, done.problem) == ("bad", "would read back as something else")
+    assert await Target(db, dry_run=True).write(record) == done
+    assert await Store(db).get(("imported",), "w") is None
 
 
 def test_an_unknown_way_with_conflicts_is_refused() -> None:

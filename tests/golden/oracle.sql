@@ -6384,6 +6384,16 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 
+-- log.heads.set_times()
+UPDATE threads
+SET created_at=CASE
+WHEN (threads.created_at > :p_created_at) THEN :p_created_at
+ELSE threads.created_at END, updated_at=:p_updated_at, active_at=:p_active_at
+WHERE threads.log_id = :k_log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
 -- log.listing.list_all_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads

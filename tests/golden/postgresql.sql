@@ -9289,6 +9289,17 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
+-- log.heads.set_times()
+UPDATE threads
+SET created_at=CASE
+WHEN (threads.created_at > $1::TIMESTAMP WITH TIME ZONE) THEN $1::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at=$2::TIMESTAMP WITH TIME ZONE,
+  active_at=$3::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $4::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+
 -- log.listing.list_all_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads

@@ -7314,6 +7314,16 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 
+-- log.heads.set_times()
+UPDATE threads
+SET created_at=CASE
+WHEN (threads.created_at > ?) THEN ?
+ELSE threads.created_at END, updated_at=?, active_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
 -- log.listing.list_all_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads

@@ -149,6 +149,20 @@ async def test_a_model_s_thoughts_are_no_words(memories: MemalchemyMemoryService
     assert (await memories.search_memory(**ADA, query="speech")).memories == []
 
 
+async def test_half_a_character_and_bytes_are_remembered_with_the_rest_of_a_session(
+    memories: MemalchemyMemoryService,
+) -> None:
+    image = types.Part(inline_data=types.Blob(data=b"\xff\xfb\xfe?>", mime_type="image/png"))
+    parts = [types.Part(text="an emoji \ud83d of the harbour"), image]
+    cut = event("", content=types.Content(role="user", parts=parts))
+
+    await memories.add_session_to_memory(session("s", event("I love the harbour"), cut))
+
+    hits = await memories.search_memory(app_name="app", user_id="ada", query="harbour")
+    assert len(hits.memories) == 2
+    assert parts in [one.content.parts for one in hits.memories]
+
+
 async def test_memories_are_added_directly(memories: MemalchemyMemoryService) -> None:
     given = [
         MemoryEntry(id="1", content=content("tall ships"), author="ada", timestamp="2026-01-01"),

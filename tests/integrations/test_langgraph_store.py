@@ -656,3 +656,28 @@ def test_a_sweeper_ends_with_its_store(tmp_path: Any) -> None:
 
     running.result(timeout=A_WHILE)
     assert not [t for t in threading.enumerate() if t.name == "memalchemy-langgraph-ttl"]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"d": {"$ne": None}},
+        {"d": {"$ne": 1}},
+        {"d": {"$ne": "x"}},
+        {"d": {"$ne": None, "$eq": 1}},
+        {"a": {"d": {"$ne": None}}},
+    ],
+    ids=str,
+)
+async def test_what_is_not_none_is_there_as_in_langgraphs_own_store(
+    db: Database, wanted: dict[str, Any]
+) -> None:
+    values: list[dict[str, Any]] = [{}, *({"d": one} for one in (None, 1, "x", [], {}, False))]
+    values += [{"a": one} for one in [*values]]
+    found = []
+    for store in (InMemoryStore(), MemalchemyStore(db)):
+        for at, value in enumerate(values):
+            await store.aput(("n",), str(at), value)
+        hits = await store.asearch(("n",), filter=wanted, limit=100)
+        found.append(sorted(hit.key for hit in hits))
+    assert found[0] == found[1]

@@ -127,6 +127,15 @@ class TransactionConnection:
         """True while a transaction is open; false of a closed connection."""
         return self._below is not None and self._below.in_transaction
 
+    @property
+    def text_factory(self) -> Any:
+        """The function that makes texts of bytes, for statements from then on."""
+        return self._open().text_factory
+
+    @text_factory.setter
+    def text_factory(self, factory: Any) -> None:
+        self._open().text_factory = factory
+
     def cursor(self, *args: Any, **kw: Any) -> Any:
         made = self._open().cursor(*args, **kw)
         self._cursors.add(made)

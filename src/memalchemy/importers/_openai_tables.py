@@ -18,8 +18,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from memalchemy._bounds import parse_json
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
+from memalchemy.importers.foreign_tables import undecodable_as_bytes
 from memalchemy.importers.openai_layout import MAIN
 from memalchemy.importers.stored_time import to_utc
+from memalchemy.importers.unreadable import Unusable, read_or_leave
 
 MESSAGES = "agent_messages"
 STRUCTURE = "message_structure"
@@ -43,14 +45,14 @@ class Item:
 class Branch:
     """Items of one branch of a session, in order.
 
-    ``unreadable`` counts rows that are not JSON. ``usage`` has that of each turn, under the index
-    of the turn's first item.
+    ``left_out`` names what nobody can read. ``usage`` has that of each turn, under the index of the
+    turn's first item.
     """
 
-    session_id: str
-    name: str
+    session_id: Any
+    name: Any
     items: list[Item]
-    unreadable: int = 0
+    left_out: list[str] = field(default_factory=list)
     usage: dict[int, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -77,7 +79,8 @@ class AgentTables:
         async with source.snapshot() as snapshot:
             tables = cls(snapshot, source.schema, messages)
             await snapshot.run_sync(tables._inspect, source.schema, messages)
-            yield tables
+            with undecodable_as_bytes(snapshot):
+                yield tables
 
     async def count(self) -> int:
         """Count the sessions with messages."""
@@ -118,7 +121,7 @@ class AgentTables:
         m = self._messages.c
         query = select(m.id, m.message_data, m.created_at).where(m.session_id == session_id)
         rows = (await self._snapshot.execute(query.order_by(*self._order))).all()
-        items = {row.id: _item(row) for row in rows}
+        items = {row.id: _Read.of(row) for row in rows}
         if self._structure is not None:
             s = self._structure.c
             structure = select(s.branch_id, s.message_id, s.user_turn_number, s.message_type)
@@ -129,58 +132,80 @@ class AgentTables:
         return [_branch(session_id, MAIN, list(items.values()))]
 
     async def _split(
-        self, session_id: str, items: dict[Any, Item | None], structure: Any
+        self, session_id: str, items: dict[Any, _Read], structure: Any
     ) -> list[Branch]:
         """Distribute the items of a session over its branches."""
-        usage = await self._usage_of(session_id)
-        names = sorted({row.branch_id for row in structure}, key=lambda name: (name != MAIN, name))
+        lost: list[str] = []
+        usage = await self._usage_of(session_id, lost)
+        names = sorted(
+            {row.branch_id for row in structure}, key=lambda name: (name != MAIN, str(name))
+        )
         found = []
         for name in names:
             shown = [row for row in structure if row.branch_id == name and row.message_id in items]
-            readable = [row for row in shown if items[row.message_id] is not None]
+            readable = [row for row in shown if items[row.message_id].item is not None]
             used = {
                 at: usage[name, row.user_turn_number]
                 for at, row in enumerate(readable)
                 if row.message_type == "user" and (name, row.user_turn_number) in usage
             }
-            found.append(_branch(session_id, name, [items[row.message_id] for row in shown], used))
+            branch = _branch(session_id, name, [items[row.message_id] for row in shown], used)
+            branch.left_out.extend(lost)
+            lost = []
+            found.append(branch)
         return found
 
-    async def _usage_of(self, session_id: str) -> dict[tuple[str, int], dict[str, Any]]:
+    async def _usage_of(
+        self, session_id: str, lost: list[str]
+    ) -> dict[tuple[Any, Any], dict[str, Any]]:
         assert self._usage is not None
         query = select(self._usage).where(self._usage.c.session_id == session_id)
-        return {
-            (row.branch_id, row.user_turn_number): {
-                **{name: getattr(row, name) or 0 for name in _COUNTERS},
-                **{name: _details(getattr(row, name)) for name in _DETAILS},
-            }
-            for row in await self._snapshot.execute(query)
-        }
+        found = {}
+        for row in await self._snapshot.execute(query):
+            turn = row.branch_id, row.user_turn_number
+            used = read_or_leave(lambda row=row: _used(row), f"usage of turn {turn[1]}", lost)  # type: ignore[misc]
+            if used is not None:
+                found[turn] = used
+        return found
 
 
 def _table(name: str, *columns: str, schema: str | None) -> TableClause:
     return table(name, *(column(each) for each in columns), schema=schema)
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Item of a row; if it cannot be read, the name of the row and the reason."""
+
+    item: Item | None
+    left_out: list[str]
+
+    @classmethod
+    def of(cls, row: Any) -> _Read:
+        left_out: list[str] = []
+        item = read_or_leave(lambda: _item(row), f"row {row.id}", left_out)
+        return cls(item, left_out)
+
+
 def _branch(
-    session_id: str, name: str, items: list[Item | None], usage: dict[int, Any] | None = None
+    session_id: Any, name: Any, read: list[_Read], usage: dict[int, Any] | None = None
 ) -> Branch:
-    readable = [item for item in items if item is not None]
-    return Branch(session_id, name, readable, len(items) - len(readable), usage or {})
+    readable = [one.item for one in read if one.item is not None]
+    left_out = [name for one in read for name in one.left_out]
+    return Branch(session_id, name, readable, left_out, usage or {})
 
 
-def _item(row: Any) -> Item | None:
-    try:
-        value = parse_json(row.message_data)
-    except (ValueError, TypeError, RecursionError):
-        return None
+def _item(row: Any) -> Item:
+    value = parse_json(row.message_data)
     return Item(f"openai-agents:{row.id}", value, to_utc(row.created_at))
 
 
+def _used(row: Any) -> dict[str, Any]:
+    counters = {name: getattr(row, name) or 0 for name in _COUNTERS}
+    if not all(isinstance(one, int) for one in counters.values()):
+        raise Unusable("has a counter that is no number")
+    return {**counters, **{name: _details(getattr(row, name)) for name in _DETAILS}}
+
+
 def _details(stored: Any) -> Any:
-    if not isinstance(stored, str):
-        return stored
-    try:
-        return parse_json(stored)
-    except ValueError:
-        return None
+    return parse_json(stored) if isinstance(stored, str | bytes) else stored

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import sqlite3
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.database import Database
+from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.dialects import parse_url
 from memalchemy.errors import DatabaseUnreachable, NotFound
 
@@ -47,7 +49,8 @@ class ForeignTables:
         ):
             found = cls(snapshot, schema, repr(db))
             await snapshot.run_sync(found._inspect)
-            yield found
+            with undecodable_as_bytes(snapshot):
+                yield found
 
     def like(self, name: str, *columns: str) -> list[str]:
         """Return the tables that have *columns* and a name that ends with *name*, sorted.
@@ -136,6 +139,30 @@ class ForeignTables:
         inspector = inspect(connection)
         for (_, name), columns in inspector.get_multi_columns(schema=self._schema).items():
             self._columns[str(name)] = [one["name"] for one in columns]
+
+
+def text_or_bytes(stored: bytes) -> str | bytes:
+    """Return a text of SQLite's, or its bytes if they are not UTF-8: one of them ends no query."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
+
+
+@contextmanager
+def undecodable_as_bytes(snapshot: AsyncConnection) -> Iterator[None]:
+    """Read texts that are not UTF-8 as bytes on a SQLite connection, until the block ends."""
+    below = AioSQLiteConnection.usable_below(snapshot)
+    if below is None:
+        yield
+        return
+    raw = below.sqlite_connection
+    before, raw.text_factory = raw.text_factory, text_or_bytes
+    try:
+        yield
+    finally:
+        with suppress(sqlite3.ProgrammingError):  # it was closed, as its caller was cancelled
+            raw.text_factory = before
 
 
 def _chosen(query: Select[Any], where: Mapping[str, Any] | None) -> Select[Any]:

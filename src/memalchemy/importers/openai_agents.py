@@ -15,7 +15,14 @@ from memalchemy.contracts import NewItem
 from memalchemy.database import Database
 from memalchemy.importers._openai_tables import MESSAGES, AgentTables, Branch
 from memalchemy.importers.openai_layout import branch_namespace, usage_key, usage_namespace
-from memalchemy.importers.target import Log, NewEntry, OnConflict, Status, Target
+from memalchemy.importers.target import (
+    Log,
+    NewEntry,
+    OnConflict,
+    Status,
+    Target,
+    Unreadable,
+)
 
 __all__ = ["MESSAGES", "OnConflict", "Outcome", "Status", "count_sessions", "import_sessions"]
 
@@ -26,9 +33,9 @@ class Outcome:
 
     The target's branch was empty (``imported``), had the first items (``resumed``), had all items
     (``unchanged``), or had others: these were replaced (``replaced``) or stay (``skipped``,
-    ``conflict``). ``bad`` cannot be stored. ``items`` counts items that were written and read back,
-    or in a dry run would be; ``unreadable`` counts rows that are not JSON, which the SDK also
-    skips.
+    ``conflict``). ``bad`` cannot be read or stored. ``items`` counts items that were written and
+    read back, or in a dry run would be; ``unreadable`` counts those that are left out, as nobody
+    can read or store them, and ``left_out`` names them.
     """
 
     session_id: str
@@ -37,6 +44,7 @@ class Outcome:
     items: int = 0
     unreadable: int = 0
     problem: str | None = None
+    left_out: tuple[str, ...] = ()
 
 
 async def import_sessions(
@@ -71,16 +79,17 @@ async def import_sessions(
             it.
     """
     target = Target(db, prefix=prefix, on_conflict=on_conflict, dry_run=dry_run)
-    async with AgentTables.open(source, messages_table) as tables:
+    async with AgentTables.open(source, messages_table) as tables, target:
         async for branch in tables.branches():
             done = await target.write(_log_of(branch, prefix))
             yield Outcome(
-                prefix + branch.session_id,
-                branch.name,
+                f"{prefix}{branch.session_id}",
+                str(branch.name),
                 done.status,
                 done.written,
                 done.unreadable,
                 done.problem,
+                done.left_out,
             )
 
 
@@ -90,7 +99,11 @@ async def count_sessions(source: Database, *, messages_table: str = MESSAGES) ->
         return await tables.count()
 
 
-def _log_of(branch: Branch, prefix: str) -> Log:
+def _log_of(branch: Branch, prefix: str) -> Log | Unreadable:
+    if not isinstance(branch.session_id, str) or not isinstance(branch.name, str):
+        lost = [*branch.left_out, *(item.key for item in branch.items)]
+        return Unreadable("log", str(branch.session_id), "has an id that is no text", lost)
+
     def usage(positions: Sequence[int]) -> list[NewItem]:
         namespace = usage_namespace(prefix + branch.session_id, branch.name)
         return [
@@ -103,5 +116,5 @@ def _log_of(branch: Branch, prefix: str) -> Log:
         branch.session_id,
         [NewEntry(item.key, item.value, item.occurred_at) for item in branch.items],
         items=usage,
-        unreadable=branch.unreadable,
+        left_out=branch.left_out,
     )

@@ -20,6 +20,7 @@ from memalchemy._bounds import parse_json
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.codec.values import encode_state
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted, TooLarge
+from memalchemy.importers.dating import LogTimes, date_logs
 from memalchemy.keys import check_thread_id
 from memalchemy.metadata import check_metadata
 
@@ -220,6 +221,11 @@ async def _import(
                 number - 1 - there,
                 problem=f"another process changed the thread while message {number} was imported",
             )
+    if there < len(thread.messages):
+        times = [thread.time_of(number) for number in range(1, len(thread.messages) + 1)]
+        if None not in times:  # a message without a time has that of the import
+            logs = LogTimes.of(checkpointer.namespace, thread.thread_id, times)
+            await date_logs(checkpointer.db, logs)
     stats = await checkpointer.get_storage_stats(thread.thread_id)
     return Outcome(
         line,

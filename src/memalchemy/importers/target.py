@@ -7,26 +7,29 @@ run again, and a repeated one imports what is new.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from itertools import count, groupby
+from typing import Any, Literal, NamedTuple, Self
 
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.codec.values import encode_value
-from memalchemy.contracts import Entry, LogReading, NewItem, PendingWrite, StoreItem
+from memalchemy.contracts import Entry, LogReading, NewItem, PendingWrite, StoreItem, check_time
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import (
     Conflict,
     Corrupt,
-    NotFound,
-    NotSerialisable,
+    MemalchemyError,
     ThreadDeleted,
-    TooLarge,
 )
+from memalchemy.importers.dating import LogTimes, date_logs
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of
+from memalchemy.keys import check_entry_key
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
+from memalchemy.threads.entry_rows import encode_entry
 
 OnConflict = Literal["error", "skip", "replace"]
 Status = Literal["imported", "resumed", "unchanged", "replaced", "skipped", "conflict", "bad"]
@@ -45,8 +48,12 @@ _OF_CONFLICTS: dict[OnConflict, Status] = {
 _DIFFERENT = "it exists and holds something else"
 _FORKED = "it went on here and in the source"
 _CHANGED = "another process changed it while it was imported"
-_FAILURES = (Conflict, ThreadDeleted, NotSerialisable, TooLarge, ValueError)
+_FAILURES = (Conflict, ThreadDeleted, *UNREADABLE)
 """Errors that end the import of one record, and not of the others."""
+_NOTHING_LEFT = "nothing of it can be read and stored"
+_LOSSY = "would read back as something else"
+_REHEARSALS = 200
+"""Records that are tried in one database in memory, before another one takes its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class Log:
 
     Args:
         items: makes the store items that are written after the entries, of their positions.
-        unreadable: the number of entries that the source has and nobody can read.
+        left_out: names of entries that the source has and nobody can read, each with the reason.
         label: its name in messages, in place of the thread id.
     """
 
@@ -72,7 +79,7 @@ class Log:
     thread_id: str
     entries: Sequence[NewEntry]
     items: Callable[[Sequence[int]], Iterable[NewItem]] | None = None
-    unreadable: int = 0
+    left_out: Sequence[str] = ()
     label: str = ""
 
 
@@ -81,7 +88,8 @@ class NewCheckpoint:
     """State of a thread at one moment; ``parent_id`` may name one that is not there.
 
     ``writes`` are the pending writes of the step after it, ``writes_made_at`` is their ``made_at``,
-    and ``options`` are others of `Checkpointer.save`.
+    and ``options`` are others of `Checkpointer.save`. ``left_out`` names the writes that nobody can
+    read.
     """
 
     checkpoint_id: str
@@ -92,6 +100,7 @@ class NewCheckpoint:
     writes: Sequence[PendingWrite] = ()
     writes_made_at: datetime | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    left_out: Sequence[str] = ()
 
 
 class WritesThere(NamedTuple):
@@ -114,7 +123,8 @@ class Thread:
 
     Args:
         checkpoint_ids: their ids, oldest first.
-        load: reads the checkpoint of an id; ``None`` if it is not readable.
+        load: reads the checkpoint of an id; ``None`` if it is not there any more. An error of
+            `UNREADABLE` leaves it out.
         options: those of its `Checkpointer`.
         below: the logs of the same thread in namespaces below, which are imported, replaced or left
             together with it. ``None``: what is in namespaces below is no part of it.
@@ -128,7 +138,7 @@ class Thread:
     checkpoint_ids: Sequence[str]
     load: Callable[[str], Awaitable[NewCheckpoint | None]]
     options: Mapping[str, Any] = field(default_factory=dict)
-    unreadable: int = 0
+    left_out: Sequence[str] = ()
     label: str = ""
     below: Sequence[Thread] | None = None
     compare_writes: Callable[
@@ -142,6 +152,7 @@ class Items:
     """Store items that belong together; each is compared and written for itself.
 
     Args:
+        left_out: as for `Log`.
         renewable: an item that an earlier import wrote gives way to a later one, and one that was
             written here since stays. The two are told apart by their metadata, so those of the
             items must be some that the framework's adapter does not write.
@@ -149,7 +160,7 @@ class Items:
 
     items: Sequence[NewItem]
     label: str
-    unreadable: int = 0
+    left_out: Sequence[str] = ()
     renewable: bool = False
 
 
@@ -168,7 +179,13 @@ class Whole:
         extends: returns whether the value is what is there and more: the source went on since an
             earlier import. Without it, every value that differs is a conflict.
         missing: counts what *write* adds to what is there, for `Outcome.written`; 1 without it.
-        reason: why the *unreadable* parts are left out.
+        left_out: as for `Log`.
+        unreadable: the number of parts that are left out besides, for the *reason*.
+        logs: returns the logs that the value is stored in, with the times of what it holds, of the
+            database and what is put before every thread id.
+        parts: names of the parts that the value is made of, such as the events of a session.
+        with_parts: returns the record with those of its parts at some indexes alone. If a record
+            cannot be stored, the parts that are to blame are found by it, and left out.
     """
 
     kind: Kind
@@ -179,11 +196,25 @@ class Whole:
     covers: Callable[[Any], bool] | None = None
     extends: Callable[[Any], bool] | None = None
     missing: Callable[[Any], int] | None = None
+    left_out: Sequence[str] = ()
     unreadable: int = 0
     reason: str = ""
+    logs: Callable[[Database, str], Iterable[LogTimes]] | None = None
+    parts: Sequence[str] = ()
+    with_parts: Callable[[Sequence[int]], Whole] | None = None
 
 
-Record = Log | Thread | Items | Whole
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Record that the source has and nobody can read: it is left out, and named."""
+
+    kind: Kind
+    label: str
+    problem: str
+    left_out: Sequence[str] = ()
+
+
+Record = Log | Thread | Items | Whole | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +223,10 @@ class Outcome:
 
     The target had none of it (``imported``), its first part (``resumed``), all (``unchanged``), or
     something else, which was replaced (``replaced``) or stays (``skipped``, ``conflict``). ``bad``
-    cannot be stored. ``written`` counts entries, checkpoints and items that were written and read
-    back, or in a dry run would be; ``unreadable`` those that the source has and that are left out,
-    for the ``reason``. ``pending_writes`` counts those that were written.
+    cannot be read, or not be stored. ``written`` counts entries, checkpoints and items that were
+    written and read back, or in a dry run would be; ``unreadable`` those that the source has and
+    that are left out. ``left_out`` names them, each with the reason; those that have no name are
+    left out for the ``reason``. ``pending_writes`` counts those that were written.
     """
 
     kind: Kind
@@ -205,6 +237,7 @@ class Outcome:
     unreadable: int = 0
     problem: str | None = None
     reason: str = "not readable"
+    left_out: tuple[str, ...] = ()
 
 
 class Target:
@@ -214,6 +247,11 @@ class Target:
     first part is there is completed; one that is all there, and may have gone on since, is left;
     and one that is anything else is a conflict. All that is written is read back and compared.
     Checkpoints that were removed, here or in the source, while later ones stayed are not missed.
+    What cannot be read or stored is left out and named, and the rest of its record is imported.
+
+    A dry run, and every `Whole`, is tried in an empty database in memory, so that a dry run says
+    what an import does, and nothing is written of what would not read back. As a context manager
+    (``async with Target(…) as target``) it keeps that database for many records.
 
     Args:
         db: the database, on any dialect.
@@ -240,6 +278,9 @@ class Target:
         self.on_conflict = on_conflict
         self.dry_run = dry_run
         self.index_text = index_text
+        self._keeps = False
+        self._held: Database | None = None
+        self._rehearsals = count()
 
     async def write(self, record: Record) -> Outcome:
         """Import a record, and return what became of it.
@@ -249,11 +290,26 @@ class Target:
             MemalchemyError: of the database. What was written stays, and another import completes
                 it.
         """
-        name = record.label or (self.prefix + getattr(record, "thread_id", ""))
-        outcome = Outcome(_kind_of(record), name, "bad", unreadable=record.unreadable)
-        if isinstance(record, Whole) and record.reason:
-            outcome = replace(outcome, reason=record.reason)
+        if isinstance(record, Unreadable):
+            return Outcome(
+                record.kind,
+                record.label,
+                "bad",
+                unreadable=max(1, len(record.left_out)),
+                problem=record.problem,
+                left_out=tuple(record.left_out),
+            )
+        outcome = Outcome(_kind_of(record), record.label, "bad", left_out=tuple(record.left_out))
+        if isinstance(record, Whole):
+            outcome = replace(outcome, reason=record.reason or outcome.reason)
+        done = await self._write(record, outcome)
+        unreadable = done.unreadable + len(done.left_out)
+        return replace(done, unreadable=unreadable + getattr(record, "unreadable", 0))
+
+    async def _write(self, record: Log | Thread | Items | Whole, outcome: Outcome) -> Outcome:
         try:
+            if isinstance(record, (Log, Thread)) and not record.label:
+                outcome = replace(outcome, name=self.prefix + record.thread_id)
             if isinstance(record, Log):
                 return await self._write_log(record, outcome)
             if isinstance(record, Thread):
@@ -264,11 +320,51 @@ class Target:
         except _FAILURES as error:
             return _failed(outcome, error)
 
+    async def __aenter__(self) -> Self:
+        self._keeps = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._keeps = False
+        await self._end_rehearsals()
+
+    async def _end_rehearsals(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            await held.close()
+
+    @asynccontextmanager
+    async def rehearsal(self) -> AsyncIterator[Database]:
+        """Open an empty database in memory, in which a record is tried."""
+        number = next(self._rehearsals)
+        if number % _REHEARSALS == 0:
+            await self._end_rehearsals()
+        if self._held is None:
+            self._held = Database("sqlite://")
+        try:
+            yield self._held.for_tenant(f"rehearsal-{number}")
+        finally:
+            if not self._keeps:
+                await self._end_rehearsals()
+
     # --- Logs ------------------------------------------------------------------------------------
 
     async def _write_log(self, given: Log, outcome: Outcome) -> Outcome:
         log = ThreadLog(self.db, namespace=given.namespace, index_text=self.index_text)
         thread_id = self.prefix + given.thread_id
+        refused = {at: why for at, one in enumerate(given.entries) if (why := _refusal(one))}
+        if refused:
+            outcome = replace(
+                outcome,
+                left_out=(
+                    *outcome.left_out,
+                    *(f"{given.entries[at].key}: {why}" for at, why in refused.items()),
+                ),
+            )
+            if len(refused) == len(given.entries):
+                return replace(outcome, problem=next(iter(refused.values())))
+            kept = [one for at, one in enumerate(given.entries) if at not in refused]
+            given = replace(given, entries=kept, items=_without(given.items, refused))
         reading = await log.read(thread_id)
         # The number of entries that are there already, from the first; None if others are.
         there = _count_there(reading.entries, given.entries)
@@ -276,6 +372,8 @@ class Target:
         outcome = replace(outcome, status=status)
         if status in ("skipped", "conflict"):
             return replace(outcome, problem=_DIFFERENT)
+        if refused and status == "replaced":  # by less than what was to be there
+            return replace(outcome, status="bad", problem=next(iter(refused.values())))
         outcome = replace(outcome, written=len(given.entries) - (there or 0))
         if self.dry_run:
             return outcome
@@ -285,8 +383,13 @@ class Target:
         else:
             positions = await self._write_entries(log, thread_id, given.entries, reading, there)
         if given.items is not None:
-            beside = await self._write_items(Items([*given.items(positions)], ""), outcome)
-            outcome = replace(outcome, problem=beside.problem)
+            empty = replace(outcome, left_out=())
+            beside = await self._write_items(Items([*given.items(positions)], ""), empty)
+            left_out = (*outcome.left_out, *beside.left_out)
+            outcome = replace(outcome, problem=beside.problem, left_out=left_out)
+        if outcome.written:
+            times = [entry.occurred_at for entry in given.entries]
+            await date_logs(self.db, LogTimes.of(given.namespace, thread_id, times))
         return outcome
 
     async def _write_entries(
@@ -328,45 +431,76 @@ class Target:
 
     async def _write_thread(self, given: Thread, outcome: Outcome) -> Outcome:
         thread_id = self.prefix + given.thread_id
-        logs = [(one, self._checkpointer(one)) for one in (given, *(given.below or ()))]
-        plans = [await _plan(log, checkpointer, thread_id) for log, checkpointer in logs]
-        outcome = replace(outcome, status=self._status_of_thread(plans))
+        logs, here = [_Readable(given)], [self._checkpointer(given, self.db)]
+        nowhere: list[str] = []  # namespaces that no log can have
+        for one in given.below or ():
+            try:
+                here.append(self._checkpointer(one, self.db))
+            except UNREADABLE as error:
+                nowhere.append(f"namespace {'/'.join(one.namespace)}: {problem_of(error)}")
+            else:
+                logs.append(_Readable(one))
+        plans = [await _plan(log, one, thread_id) for log, one in zip(logs, here, strict=True)]
+        outcome = replace(
+            outcome,
+            status=self._status_of_thread(plans),
+            left_out=(*outcome.left_out, *nowhere),
+        )
         if outcome.status in ("skipped", "conflict"):
             problems = [plan.problem for plan in plans if plan.problem is not None]
-            return replace(outcome, problem=problems[0] if problems else _FORKED)
+            outcome = replace(outcome, problem=problems[0] if problems else _FORKED)
+            return _with_left_out(outcome, logs)
+        if outcome.status == "replaced":
+            plans = [_Plan(missing=log.given.checkpoint_ids) for log in logs]
         counts = _Counts()
         try:
-            if outcome.status == "replaced":
+            if self.dry_run:
+                async with self.rehearsal() as db:
+                    tried = [self._checkpointer(one.given, db) for one in logs]
+                    replaces = outcome.status == "replaced"
+                    await self._write_plans(
+                        logs, tried, thread_id, plans, counts, replaces=replaces
+                    )
+                    if replaces and not counts.checkpoints:
+                        raise Unusable(_NOTHING_LEFT)
+            elif outcome.status == "replaced":
                 async with self.db.transaction() as tx:  # it is replaced as a whole, or stays
-                    if not self.dry_run:
-                        await logs[0][1].delete(
-                            thread_id,
-                            all_namespaces=False,
-                            below=given.below is not None,
-                            connection=tx,
-                        )
-                    for log, checkpointer in logs:
-                        whole = _Plan(missing=log.checkpoint_ids)
-                        await self._write_plan(log, checkpointer, thread_id, whole, counts, tx)
+                    below = given.below is not None
+                    await here[0].delete(
+                        thread_id, all_namespaces=False, below=below, connection=tx
+                    )
+                    await self._write_plans(logs, here, thread_id, plans, counts, tx, replaces=True)
+                    if not counts.checkpoints:
+                        raise Unusable(_NOTHING_LEFT)
             else:
-                for (log, checkpointer), plan in zip(logs, plans, strict=True):
-                    await self._write_plan(log, checkpointer, thread_id, plan, counts)
-        except (*_FAILURES, NotFound) as error:
+                await self._write_plans(logs, here, thread_id, plans, counts)
+        except _FAILURES as error:
             if outcome.status == "replaced":
                 counts = _Counts()
             outcome = _failed(outcome, error)
+        if counts.checkpoints and not self.dry_run:
+            for log in logs:
+                times = log.times.values()
+                await date_logs(self.db, LogTimes.of(log.given.namespace, thread_id, times))
+        outcome = _with_left_out(outcome, logs)
+        is_new = outcome.status in ("imported", "unchanged") and not any(
+            plan.exists for plan in plans
+        )
+        if outcome.left_out and is_new and not counts.checkpoints:
+            outcome = replace(outcome, status="bad", problem=outcome.left_out[0])
+        gone = sum(len(log.gone) for log in logs)
         return replace(
             outcome,
             written=counts.checkpoints,
             pending_writes=counts.writes,
-            unreadable=given.unreadable + counts.unreadable,
+            unreadable=gone,
         )
 
-    def _checkpointer(self, given: Thread) -> Checkpointer:
+    def _checkpointer(self, given: Thread, db: Database) -> Checkpointer:
         options = {"index_text": self.index_text, **given.options}
         if not self.index_text:
             options["index_text"] = False
-        return Checkpointer(self.db, namespace=given.namespace, **options)
+        return Checkpointer(db, namespace=given.namespace, **options)
 
     def _status_of_thread(self, plans: Sequence[_Plan]) -> Status:
         missing = any(plan.missing or plan.writes for plan in plans)
@@ -377,36 +511,64 @@ class Target:
             return "unchanged"
         return "resumed" if any(plan.exists for plan in plans) else "imported"
 
+    async def _write_plans(
+        self,
+        logs: Sequence[_Readable],
+        checkpointers: Sequence[Checkpointer],
+        thread_id: str,
+        plans: Sequence[_Plan],
+        counts: _Counts,
+        connection: HostConnection | None = None,
+        *,
+        replaces: bool = False,
+    ) -> None:
+        for log, checkpointer, plan in zip(logs, checkpointers, plans, strict=True):
+            await self._write_plan(
+                log, checkpointer, thread_id, plan, counts, connection, replaces=replaces
+            )
+
     async def _write_plan(
         self,
-        given: Thread,
+        log: _Readable,
         checkpointer: Checkpointer,
         thread_id: str,
         plan: _Plan,
         counts: _Counts,
-        connection: HostConnection | None = None,
+        connection: HostConnection | None,
+        *,
+        replaces: bool,
     ) -> None:
         """Write what a log lacks: first pending writes of checkpoints that are there."""
-        counts.unreadable += plan.unreadable
+        given = log.given
         for checkpoint_id, missing in plan.writes.items():
-            one = await given.load(checkpoint_id)
-            if one is not None:
-                if not self.dry_run:
-                    await _put_writes(checkpointer, thread_id, one, missing, connection)
-                    await _read_back(given, checkpointer, thread_id, one, connection)
-                counts.writes += len(missing)
-        first = not plan.exists
-        for checkpoint_id in plan.missing:
-            one = await given.load(checkpoint_id)
+            one = await log.load(checkpoint_id)
             if one is None:
-                counts.unreadable += 1
                 continue
             if not self.dry_run:
+                await _put_writes(checkpointer, thread_id, one, missing, connection)
+                await _read_back(given, checkpointer, thread_id, one, connection)
+            counts.writes += len(missing)
+        first = not plan.exists
+        for checkpoint_id in plan.missing:
+            one = await log.load(checkpoint_id)
+            if one is None:
+                continue
+            rests = one.options.get("rests_on_parent")
+            if rests and one.parent_id in log.left_out:
+                log.leave(checkpoint_id, Unusable("rests on a checkpoint that is left out"))
+                continue
+            if self.dry_run and plan.exists and rests:
+                one = replace(one, options={**one.options, "rests_on_parent": False})
+            try:
                 # A deleted thread begins anew with a checkpoint that names no parent.
-                rests = one.options.get("rests_on_parent")
                 parent_id = None if first and not rests else one.parent_id
                 await _save(checkpointer, thread_id, one, parent_id, connection)
-                await _read_back(given, checkpointer, thread_id, one, connection)
+            except UNREADABLE as error:
+                log.leave(checkpoint_id, error)
+                if replaces:  # by less than what was to be there
+                    raise
+                continue
+            await _read_back(given, checkpointer, thread_id, one, connection)
             first = False
             counts.checkpoints += 1
             counts.writes += len(one.writes)
@@ -418,8 +580,9 @@ class Target:
     async def _write_items(self, given: Items, outcome: Outcome) -> Outcome:
         """Import each item for itself: one that differs does not keep the others back."""
         store = Store(self.db)
-        items = {(item.namespace, item.key): item for item in given.items}
-        there = await store.get_items(items, refresh=False)
+        left_out = list(outcome.left_out)
+        there, readable = await _items_there(store, given.items, left_out)
+        items = {(item.namespace, item.key): item for item in readable}
         missing, different = [], []
         for name, item in items.items():
             if name not in there or (given.renewable and _is_outdated(there[name], item)):
@@ -431,32 +594,112 @@ class Target:
         problem = None
         if status in ("skipped", "conflict"):
             problem = f"{len(different):,} of {len(items):,} exist and hold something else"
-        if new and not self.dry_run:
-            await store.put_batch(new, index=None if self.index_text else False)
-            names = [(item.namespace, item.key) for item in new]
-            back = await store.get_items(names, refresh=False)
-            for name, item in zip(names, new, strict=True):
-                if name not in back or not _is_same_item(back[name], item):
-                    raise _corrupt(f"item {item.key!r} in {'/'.join(item.namespace)}")
-        return replace(outcome, status=status, written=len(new), problem=problem)
+        if self.dry_run:
+            async with self.rehearsal() as db:
+                written = await self._put_items(Store(db), new, left_out)
+        else:
+            written = await self._put_items(store, new, left_out)
+        if left_out and status != "conflict" and len(items) == len(new) and not written:
+            status, problem = "bad", left_out[0]
+        return replace(
+            outcome,
+            status=status,
+            written=len(written),
+            problem=problem,
+            left_out=tuple(left_out),
+        )
+
+    async def _put_items(
+        self, store: Store, items: Sequence[NewItem], left_out: list[str]
+    ) -> list[NewItem]:
+        """Write those of the items that can be stored, and return them."""
+        if not items:
+            return []
+        try:
+            await store.put_batch(items, index=None if self.index_text else False)
+        except UNREADABLE as error:
+            if len(items) == 1:
+                left_out.append(f"{_name_of(items[0])}: {problem_of(error)}")
+                return []
+            half = len(items) // 2
+            halves = items[:half], items[half:]
+            return [one for some in halves for one in await self._put_items(store, some, left_out)]
+        names = [(item.namespace, item.key) for item in items]
+        back = await store.get_items(names, refresh=False)
+        for name, item in zip(names, items, strict=True):
+            if name not in back or not _is_same_item(back[name], item):
+                raise _corrupt(_name_of(item))
+        return list(items)
+
+    # --- Values of adapters ----------------------------------------------------------------------
 
     async def _write_whole(self, given: Whole, outcome: Outcome) -> Outcome:
-        found = await given.read(self.db, self.prefix)
-        status = self._status_of_whole(given, found)
+        found = await _asked(given.read(self.db, self.prefix))
+        try:
+            status = self._status_of_whole(given, found)
+        except UNREADABLE:  # a part of it that is left out below
+            status = "conflict"
+        if status != "unchanged":
+            kept, left_out = await self._storable(given)
+            outcome = replace(outcome, left_out=(*outcome.left_out, *left_out))
+            if left_out:
+                given, status = kept, self._status_of_whole(kept, found)
+            if left_out and status == "replaced":
+                return replace(outcome, problem=left_out[0])
         outcome = replace(outcome, status=status)
         if status in ("skipped", "conflict"):
             return replace(outcome, problem=_DIFFERENT)
         if status == "unchanged":
             return outcome
-        kept = found if status == "resumed" else None
-        written = 1 if given.missing is None else given.missing(kept)
+        before = found if status == "resumed" else None
+        written = 1 if given.missing is None else given.missing(before)
         outcome = replace(outcome, written=written)
         if self.dry_run:
             return outcome
-        await given.write(self.db, self.prefix, found)
-        if not _is_same(await given.read(self.db, self.prefix), given.value):
+        await _asked(given.write(self.db, self.prefix, found))
+        if not _is_same(await _asked(given.read(self.db, self.prefix)), given.value):
             raise _corrupt(given.label)
+        if given.logs is not None:
+            await date_logs(self.db, given.logs(self.db, self.prefix))
         return outcome
+
+    async def _storable(self, given: Whole) -> tuple[Whole, list[str]]:
+        """Return a record without the parts that cannot be stored, and the names of these.
+
+        Raises:
+            Unusable: it cannot be stored, whichever of its parts are left out.
+        """
+        problem = await self._problem_of(given)
+        if problem is None:
+            return given, []
+        parts = given.with_parts
+        if parts is None or not given.parts or await self._problem_of(parts([])) is not None:
+            raise Unusable(problem)
+        bad: dict[int, str] = {}
+        pending = [range(len(given.parts))]
+        while pending:
+            some = pending.pop()
+            why = await self._problem_of(parts(some))
+            if why is not None and len(some) == 1:
+                bad[some[0]] = why
+            elif why is not None:
+                half = len(some) // 2
+                pending += [some[:half], some[half:]]
+        kept = parts([at for at in range(len(given.parts)) if at not in bad])
+        if not bad or await self._problem_of(kept) is not None:
+            raise Unusable(problem)
+        return kept, [f"{given.parts[at]}: {why}" for at, why in sorted(bad.items())]
+
+    async def _problem_of(self, given: Whole) -> str | None:
+        """Return why a record cannot be stored; ``None`` if it can."""
+        async with self.rehearsal() as db:
+            try:
+                await _asked(given.write(db, self.prefix, None))
+                if _is_same(await _asked(given.read(db, self.prefix)), given.value):
+                    return None
+            except (MemalchemyError, *UNREADABLE) as error:
+                return problem_of(error)
+        return _LOSSY
 
     def _status_of_whole(self, given: Whole, found: Any) -> Status:
         if found is None:
@@ -476,7 +719,7 @@ class Target:
         return "resumed" if there else "imported"
 
 
-def _kind_of(record: Record) -> Kind:
+def _kind_of(record: Log | Thread | Items | Whole) -> Kind:
     if isinstance(record, Whole):
         return record.kind
     if isinstance(record, Log):
@@ -502,7 +745,47 @@ def _count_there(entries: Sequence[Entry], given: Sequence[NewEntry]) -> int | N
 class _Counts:
     checkpoints: int = 0
     writes: int = 0
-    unreadable: int = 0
+
+
+class _Readable:
+    """Checkpoints of a thread that can be read, and the names of those that are left out."""
+
+    def __init__(self, given: Thread) -> None:
+        self.given = given
+        self.left_out: dict[str, str] = {}
+        self.gone: set[str] = set()
+        """Checkpoints that are listed and not there any more."""
+        self.times: dict[str, datetime | None] = {}
+        self._writes: dict[str, Sequence[str]] = {}
+
+    async def load(self, checkpoint_id: str) -> NewCheckpoint | None:
+        """Return a checkpoint; ``None`` if it cannot be read, which is noted."""
+        if checkpoint_id in self.left_out:
+            return None
+        try:
+            found = await self.given.load(checkpoint_id)
+        except UNREADABLE as error:
+            self.leave(checkpoint_id, error)
+            return None
+        if found is None:
+            self.gone.add(checkpoint_id)
+            return None
+        self.times[checkpoint_id] = found.occurred_at
+        if found.left_out:
+            self._writes[checkpoint_id] = found.left_out
+        return found
+
+    def leave(self, checkpoint_id: str, error: BaseException) -> None:
+        """Note that a checkpoint is left out."""
+        self.left_out[checkpoint_id] = problem_of(error)
+        self.times.pop(checkpoint_id, None)
+
+    def names(self) -> Iterable[str]:
+        """Return what is left out, each with the reason."""
+        for checkpoint_id, why in self.left_out.items():
+            yield f"checkpoint {checkpoint_id}: {why}"
+        for checkpoint_id, writes in self._writes.items():
+            yield from (f"checkpoint {checkpoint_id}, {one}" for one in writes)
 
 
 @dataclass(slots=True)
@@ -518,21 +801,22 @@ class _Plan:
     exists: bool = False
     went_on: bool = False
     problem: str | None = None
-    unreadable: int = 0
 
 
-async def _plan(given: Thread, checkpointer: Checkpointer, thread_id: str) -> _Plan:
+async def _plan(log: _Readable, checkpointer: Checkpointer, thread_id: str) -> _Plan:
     """Compare a log with the source, and return what it lacks."""
+    given = log.given
     stored = await checkpointer.list_checkpoints(thread_id, NO_LIMIT)
     if not stored:
         return _Plan(missing=given.checkpoint_ids)
     plan = _Plan(exists=True, went_on=stored[0] not in {*given.checkpoint_ids})
     there, missing = {*stored}, []
     for checkpoint_id in given.checkpoint_ids:
-        one = await given.load(checkpoint_id)
+        one = await log.load(checkpoint_id)
         if one is None:
-            plan.unreadable += checkpoint_id not in there
-        elif checkpoint_id not in there:
+            log.gone -= there
+            continue
+        if checkpoint_id not in there:
             missing.append(checkpoint_id)
         else:
             missing.clear()  # what is missing before one that is there was removed here
@@ -622,7 +906,80 @@ def _failed(outcome: Outcome, error: Exception) -> Outcome:
     """Return the outcome of a record whose import an error has ended."""
     if isinstance(error, (Conflict, ThreadDeleted)):
         return replace(outcome, status="conflict", problem=_CHANGED)
-    return replace(outcome, status="bad", problem=f"cannot be stored: {error}")
+    return replace(outcome, status="bad", problem=problem_of(error))
+
+
+def _with_left_out(outcome: Outcome, logs: Sequence[_Readable]) -> Outcome:
+    own = [*outcome.left_out, *(one for log in logs[1:] for one in log.given.left_out)]
+    return replace(outcome, left_out=(*own, *(one for log in logs for one in log.names())))
+
+
+async def _asked(adapter: Awaitable[Any]) -> Any:
+    """Return what an adapter returns; a framework's own error is the one that it was made of."""
+    try:
+        return await adapter
+    except (MemalchemyError, *UNREADABLE):
+        raise
+    except Exception as error:
+        if isinstance(error.__cause__, UNREADABLE):
+            raise error.__cause__ from error
+        raise
+
+
+def _refusal(entry: NewEntry) -> str | None:
+    """Return why an entry cannot be stored; ``None`` if it can."""
+    try:
+        check_entry_key(entry.key)
+        check_time(entry.occurred_at, "occurred_at=")
+        encode_entry(entry.value, indexes_text=True)
+    except UNREADABLE as error:
+        return problem_of(error)
+    return None
+
+
+def _without(
+    items: Callable[[Sequence[int]], Iterable[NewItem]] | None, refused: Mapping[int, str]
+) -> Callable[[Sequence[int]], Iterable[NewItem]] | None:
+    """Return *items* for the positions of the entries that are not *refused*.
+
+    What belongs to a refused one gets the position of the entry after it.
+    """
+    if items is None:
+        return None
+
+    def of_kept(positions: Sequence[int]) -> Iterable[NewItem]:
+        kept, total = list(positions), len(positions) + len(refused)
+        left = [at for at in range(total) if at not in refused]
+        places = dict(zip(left, kept, strict=True))
+        found: list[int] = []
+        after = kept[-1]
+        for at in reversed(range(total)):
+            after = places.get(at, after)
+            found.append(after)
+        return items(found[::-1])
+
+    return of_kept
+
+
+async def _items_there(
+    store: Store, items: Sequence[NewItem], left_out: list[str]
+) -> tuple[dict[tuple[tuple[str, ...], str], StoreItem], list[NewItem]]:
+    """Return those of the items that are there, and those whose names can be stored."""
+    try:
+        found = await store.get_items([(one.namespace, one.key) for one in items], refresh=False)
+    except UNREADABLE as error:
+        if len(items) == 1:
+            left_out.append(f"{_name_of(items[0])}: {problem_of(error)}")
+            return {}, []
+        half = len(items) // 2
+        there, readable = await _items_there(store, items[:half], left_out)
+        more, others = await _items_there(store, items[half:], left_out)
+        return there | more, readable + others
+    return dict(found), list(items)
+
+
+def _name_of(item: NewItem) -> str:
+    return f"item {item.key!r} in {'/'.join(map(str, item.namespace))}"
 
 
 def _is_same_item(item: StoreItem, given: NewItem) -> bool:

@@ -43,6 +43,7 @@ from memalchemy.log.tables import (
     of_log,
     of_thread,
     same_log,
+    truncate_to_second,
     unexpired,
 )
 from memalchemy.statements import Program, statement
@@ -120,6 +121,29 @@ def set_thread_metadata(
     """Replace the metadata of a log; return whether it is live."""
     binds = log.binds() | {"p_meta": metadata, "p_now": now}
     return bool((yield set_metadata(dialect), binds).touched)
+
+
+@statement()
+def set_times(dialect: Dialect) -> Executable:
+    """Set the times of a live log; that of its beginning is only ever set to an earlier one."""
+    names = ("created_at", "updated_at", "active_at")
+    given = column_binds(THREADS, names)
+    began = THREADS.c.created_at
+    earlier = case((began > given["created_at"], given["created_at"]), else_=began)
+    return update(THREADS).where(of_log(THREADS), live()).values(given | {"created_at": earlier})
+
+
+def date_log(
+    dialect: Dialect, log: Log, began: datetime, ended: datetime, now: datetime
+) -> Program[None]:
+    """Date a log that was imported by what happened in it, and not by the import."""
+    binds = log.binds() | {
+        "p_created_at": began,
+        "p_updated_at": ended,
+        "p_active_at": truncate_to_second(ended),
+        "p_now": now,
+    }
+    yield set_times(dialect), binds
 
 
 # --- Allotting -----------------------------------------------------------------------------------

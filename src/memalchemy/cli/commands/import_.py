@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import asdict
 from enum import StrEnum
@@ -315,6 +316,7 @@ async def _import_openai_agents(
                         "session_id": outcome.session_id,
                         "branch": outcome.branch,
                         "unreadable": outcome.unreadable,
+                        "left_out": outcome.left_out,
                         "problem": outcome.problem,
                     }
                     for outcome in outcomes
@@ -353,7 +355,7 @@ async def _import_records(
         total = await source.count(place, schema=schema)
         async with _open_target(ctx, dry_run=dry_run) as db:
             target = Target(db, prefix=prefix, on_conflict=on_conflict.value, dry_run=dry_run)
-            async with aclosing(source.read(place, schema=schema)) as records:
+            async with target, aclosing(source.read(place, schema=schema)) as records:
                 with usage_errors():
                     async for record in records:
                         outcomes.append(await target.write(record))
@@ -396,17 +398,27 @@ def _print_outcome_problems(ctx: Context, outcome: Outcome) -> None:
         name += f", branch {outcome.branch}"
     if outcome.problem:
         ctx.terminal.print_note(f"{name}: {outcome.problem}")
-    if outcome.unreadable:
+    if outcome.unreadable and outcome.status != "bad":
         rows = count(outcome.unreadable, "row")
-        ctx.terminal.print_note(f"{name}: {rows} left out, not JSON")
+        is_other = not all(one.endswith("is not JSON") for one in outcome.left_out)
+        reason = "not readable" if is_other else "not JSON"
+        ctx.terminal.print_note(f"{name}: {rows} left out, {reason}")
+    _print_left_out(ctx, name, outcome.left_out)
 
 
 def _print_record_problems(ctx: Context, outcome: RecordOutcome) -> None:
     if outcome.problem:
         ctx.terminal.print_note(f"{outcome.name}: {outcome.problem}")
-    if outcome.unreadable:
+    if outcome.unreadable and outcome.status != "bad":
         left = count(outcome.unreadable, "part")
         ctx.terminal.print_note(f"{outcome.name}: {left} left out, {outcome.reason}")
+    _print_left_out(ctx, outcome.name, outcome.left_out)
+
+
+def _print_left_out(ctx: Context, name: str, left_out: Sequence[str]) -> None:
+    """Name what a record has that nobody can read or store, each with the reason."""
+    for one in left_out:
+        ctx.terminal.print_note(f"{name}: left out: {one}")
 
 
 def _print_nothing_found(ctx: Context, framework: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,7 +21,8 @@ from memalchemy.contracts import NewItem
 from memalchemy.errors import DatabaseUnreachable, DriverMissing, NotFound
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
-from memalchemy.integrations._importers._json import object_of, value_of
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, read_or_leave, text_of
+from memalchemy.integrations._importers._json import object_in, object_of, value_of
 
 _INDEX = ":_checkpoints"
 """End of the key under which a thread's checkpoints are listed."""
@@ -30,6 +31,7 @@ _ADDED = ("_checkpoint_id", "_checkpoint_timestamp", "_metadata")
 _PARTS = "\x1f"
 """Separator of the parts of a namespace."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_DOCUMENT = "has no JSON object where it is kept"
 _NOTHING = "there is nothing of locus' in {}"
 
 
@@ -44,11 +46,19 @@ class StoredCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class StoredThread:
-    """Ids of a thread's checkpoints, oldest first, and the function that reads one."""
+    """Ids of a thread's checkpoints, oldest first, and the function that reads one.
+
+    ``left_out`` names what is known of others and cannot be read.
+    """
 
     thread_id: str
     checkpoint_ids: list[str]
-    load: Callable[[str], Awaitable[StoredCheckpoint | None]]
+    load: Callable[[str], Awaitable[StoredCheckpoint]]
+    left_out: Sequence[str] = ()
+
+
+StoredItem = tuple[str, Callable[[], NewItem]]
+"""The name of an item in messages, and the function that reads it."""
 
 
 class Place(ABC):
@@ -62,7 +72,7 @@ class Place(ABC):
     def threads(self) -> AsyncIterator[StoredThread]:
         """Yield the threads, by id."""
 
-    async def items(self) -> AsyncIterator[NewItem]:
+    async def items(self) -> AsyncIterator[StoredItem]:
         """Yield the items of the store, if it has one."""
         return
         yield
@@ -95,27 +105,45 @@ class Files(Place):
     async def threads(self) -> AsyncIterator[StoredThread]:
         """Yield the threads in the order of their directories."""
         for directory in await asyncio.to_thread(self._directories):
-            yield await asyncio.to_thread(self._thread, directory)
+            for thread in await asyncio.to_thread(self._threads, directory):
+                yield thread
 
     def _directories(self) -> list[Path]:
         return sorted(
             one for one in self._directory.iterdir() if one.is_dir() and any(one.glob("*.json"))
         )
 
-    def _thread(self, directory: Path) -> StoredThread:
-        found: dict[str, tuple[datetime, Path]] = {}
-        thread_id = directory.name  # what is left of it if no file can be read
-        for file in directory.glob("*.json"):
-            document = _read_json(file)
-            name = file.stem if document is None else str(document["checkpoint_id"])
-            found[name] = (_EPOCH if document is None else _time(document["created_at"]), file)
-            thread_id = thread_id if document is None else str(document["thread_id"])
-        ids = sorted(found, key=lambda one: (found[one][0], one))
+    def _threads(self, directory: Path) -> list[StoredThread]:
+        """Return the threads of a directory: ids that differ in signs share one."""
+        threads: dict[str, dict[str, tuple[datetime, Path]]] = {}
+        unreadable: list[Path] = []
+        for file in sorted(directory.glob("*.json")):
+            try:
+                document = _document(file)
+                thread_id, name = text_of(document, "thread_id"), text_of(document, "checkpoint_id")
+                if (_in_name(thread_id), _in_name(name)) != (directory.name, file.stem):
+                    raise Unusable("is in the place of another")
+                at = to_utc(document["created_at"])
+            except UNREADABLE:  # which the load of it says again
+                unreadable.append(file)
+            else:
+                threads.setdefault(thread_id, {})[name] = at, file
+        # Without a file that can be read, what is left of the id is the name of the directory.
+        first = threads.setdefault(next(iter(threads), directory.name), {})
+        first |= {file.stem: (_EPOCH, file) for file in unreadable}
+        return [_thread_of_files(thread_id, found) for thread_id, found in threads.items()]
 
-        async def load(checkpoint_id: str) -> StoredCheckpoint | None:
-            return await asyncio.to_thread(_checkpoint_of_file, found[checkpoint_id][1])
 
-        return StoredThread(thread_id, ids, load)
+def _thread_of_files(thread_id: str, found: dict[str, tuple[datetime, Path]]) -> StoredThread:
+    async def load(checkpoint_id: str) -> StoredCheckpoint:
+        return await asyncio.to_thread(_checkpoint_of_file, thread_id, found[checkpoint_id][1])
+
+    return StoredThread(thread_id, sorted(found, key=lambda one: (found[one][0], one)), load)
+
+
+def _in_name(text: str) -> str:
+    """Return an id as it is in the name of a file or directory."""
+    return "".join(one if one.isalnum() or one in "-_" else "_" for one in text)
 
 
 class _KeyValues(Place):
@@ -139,10 +167,18 @@ class _KeyValues(Place):
     async def threads(self) -> AsyncIterator[StoredThread]:
         """Yield the threads, by id."""
         for thread_id in await self._thread_ids():
-            listed = (await self.get(thread_id + _INDEX) or {}).get("checkpoints", [])
-            listed.sort(key=lambda one: (one.get("timestamp", ""), one["checkpoint_id"]))
-            ids = [one["checkpoint_id"] for one in listed]
-            yield StoredThread(thread_id, ids, partial(self._load, thread_id))
+            found: dict[str, str] = {}
+            left_out: list[str] = []
+            try:
+                listed = (await self.get(thread_id + _INDEX) or {})["checkpoints"]
+                for number, one in enumerate(listed, start=1):
+                    made = read_or_leave(partial(_listed, one), f"{number}.", left_out)
+                    if made is not None:
+                        found[made[0]] = made[1]
+            except UNREADABLE as error:
+                left_out.append(f"its list of checkpoints: {problem_of(error)}")
+            ids = sorted(found, key=lambda one: (found[one], one))
+            yield StoredThread(thread_id, ids, partial(self._load, thread_id), left_out)
 
     async def _thread_ids(self) -> list[str]:
         keys = await self.keys()
@@ -151,13 +187,18 @@ class _KeyValues(Place):
             raise NotFound(_NOTHING.format("this place"))
         return found
 
-    async def _load(self, thread_id: str, checkpoint_id: str) -> StoredCheckpoint | None:
+    async def _load(self, thread_id: str, checkpoint_id: str) -> StoredCheckpoint:
         document = await self.get(f"{thread_id}:{checkpoint_id}")
         if document is None:
-            return None
+            raise Unusable(_NO_DOCUMENT)
         state = {name: value for name, value in document.items() if name not in _ADDED}
         at = _time(document.get("_checkpoint_timestamp"))
         return StoredCheckpoint(state, at, document.get("_metadata") or {})
+
+
+def _listed(one: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the id and the time of a checkpoint, as they are listed."""
+    return text_of(one, "checkpoint_id"), text_of({"timestamp": "", **one}, "timestamp")
 
 
 class Redis(_KeyValues):
@@ -273,13 +314,13 @@ class Objects(Place):
     async def threads(self) -> AsyncIterator[StoredThread]:
         """Yield the threads, by id."""
         for thread_id, ids in (await asyncio.to_thread(self._by_thread)).items():
-            loads = await asyncio.gather(
-                *(asyncio.to_thread(self._load, thread_id, one, whole=False) for one in ids)
+            times = await asyncio.gather(
+                *(asyncio.to_thread(self._saved_at, thread_id, one) for one in ids)
             )
-            saved = {one: found.saved_at for one, found in zip(ids, loads, strict=True) if found}
-            ids.sort(key=lambda one: (saved.get(one, _EPOCH), one))
+            saved = dict(zip(ids, times, strict=True))
+            ids.sort(key=lambda one: (saved[one], one))
 
-            async def load(one: str, thread_id: str = thread_id) -> StoredCheckpoint | None:
+            async def load(one: str, thread_id: str = thread_id) -> StoredCheckpoint:
                 return await asyncio.to_thread(self._load, thread_id, one)
 
             yield StoredThread(thread_id, ids, load)
@@ -298,14 +339,18 @@ class Objects(Place):
             raise NotFound(_NOTHING.format(f"s3://{self._bucket}/{self._prefix}"))
         return dict(sorted(found.items()))
 
-    def _load(
-        self, thread_id: str, checkpoint_id: str, *, whole: bool = True
-    ) -> StoredCheckpoint | None:
+    def _saved_at(self, thread_id: str, checkpoint_id: str) -> datetime:
+        """Return the time by which a checkpoint is sorted; one that cannot be read comes first."""
+        try:
+            return self._load(thread_id, checkpoint_id, whole=False).saved_at
+        except UNREADABLE:
+            return _EPOCH
+
+    def _load(self, thread_id: str, checkpoint_id: str, *, whole: bool = True) -> StoredCheckpoint:
         key = f"{self._prefix}{thread_id}/{checkpoint_id}"
-        meta = object_of(self._get(f"{key}.meta.json") or "null") or {}
-        document = object_of(self._get(f"{key}.json") or "null") if whole or not meta else meta
-        if document is None:
-            return None
+        stored = self._get(f"{key}.meta.json")
+        meta = {} if stored is None else object_in(stored)
+        document = object_in(self._get(f"{key}.json") or "null") if whole or not meta else meta
         at = _time(document.get("created_at"))
         return StoredCheckpoint(document.get("state") or {}, at, meta.get("metadata") or {})
 
@@ -364,7 +409,7 @@ class Tables(Place):
             async for thread in _TableOfKeys(self._tables, name).threads():
                 yield thread
 
-    async def items(self) -> AsyncIterator[NewItem]:
+    async def items(self) -> AsyncIterator[StoredItem]:
         """Yield the items of each store."""
         for name in self._stores:
             tenants = set()
@@ -372,19 +417,18 @@ class Tables(Place):
                 rows = self._tables.rows(name, "tenant", only=("tenant",))
                 tenants = {row["tenant"] async for row in rows}
             async for row in self._tables.rows(name, "ns", "key"):
-                yield _item(row, [row["tenant"]] if len(tenants) > 1 else [])
+                tenant = [row["tenant"]] if len(tenants) > 1 else []
+                yield repr(row["key"]), partial(_item, row, tenant)
 
     async def _load(
         self, name: str, tenant: str, thread_id: str, checkpoint_id: str
-    ) -> StoredCheckpoint | None:
+    ) -> StoredCheckpoint:
         chosen = {"tenant": tenant, "thread_id": thread_id, "checkpoint_id": checkpoint_id}
         async for row in self._tables.rows(name, "seq", where=chosen):
-            document = object_of(row["data"])
-            if document is not None:
-                return StoredCheckpoint(
-                    document, _time(row["created_at"]), object_of(row["metadata"]) or {}
-                )
-        return None
+            stored = row["metadata"]
+            metadata = {} if stored is None else object_in(stored)
+            return StoredCheckpoint(object_in(row["data"]), _time(row["created_at"]), metadata)
+        raise Unusable(_NO_DOCUMENT)
 
 
 class _TableOfKeys(_KeyValues):
@@ -409,28 +453,30 @@ def _item(row: Row, tenant: list[str]) -> NewItem:
     """Return a row as an item, without its vector, which locus made in a way of its own."""
     value = row["value"]
     return NewItem(
-        (*tenant, *str(row["ns"]).split(_PARTS)),
-        row["key"],
+        (*tenant, *text_of(row, "ns").split(_PARTS)),
+        text_of(row, "key"),
         value_of(value),
-        object_of(row["metadata"]) or {},
+        {} if row["metadata"] is None else object_in(row["metadata"]),
         created_at=_time(row["created_at"]),
         updated_at=_time(row["updated_at"]),
     )
 
 
-def _checkpoint_of_file(file: Path) -> StoredCheckpoint | None:
-    document = _read_json(file)
-    if document is None:
-        return None
-    at = _time(document["created_at"])
+def _checkpoint_of_file(thread_id: str, file: Path) -> StoredCheckpoint:
+    document = _document(file)
+    if document["thread_id"] != thread_id or _in_name(document["checkpoint_id"]) != file.stem:
+        raise Unusable("is in the place of another")
+    at = to_utc(document["created_at"])
     return StoredCheckpoint(document["state"], at, document.get("metadata") or {})
 
 
-def _read_json(file: Path) -> dict[str, Any] | None:
-    """Return a checkpoint's file; ``None`` if it was cut off, or is none."""
-    document = object_of(file.read_text(encoding="utf-8", errors="replace"))
-    wanted = {"checkpoint_id", "thread_id", "created_at", "state"}
-    return document if document is not None and wanted <= document.keys() else None
+def _document(file: Path) -> dict[str, Any]:
+    """Return what a checkpoint's file holds.
+
+    Raises:
+        ValueError: it was cut off, or is none.
+    """
+    return object_in(file.read_bytes())
 
 
 def _time(stored: Any) -> datetime:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,11 @@ from claude_agent_sdk import SessionKey
 
 from memalchemy.database import Database
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
+from memalchemy.importers.dating import LogTimes
+from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import BATCH, Record, Whole
-from memalchemy.integrations._importers._json import object_of
+from memalchemy.importers.unreadable import Unusable, read_or_leave
+from memalchemy.integrations._importers._json import object_in
 from memalchemy.integrations.claude_agent_sdk import MemalchemySessionStore
 
 _SUFFIX = ".jsonl"
@@ -34,7 +39,7 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     line of a file is left if it is not whole: a session may be writing it.
     """
     for file in await asyncio.to_thread(_find, place):
-        yield await asyncio.to_thread(_record, file)
+        yield await asyncio.to_thread(_read_record, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,9 @@ class _Transcript:
 
     lines: list[dict[str, Any]] = field(default_factory=list)
     metadata: dict[str, Any] | None = None
-    unreadable: int = 0
+    numbers: list[int] = field(default_factory=list)
+    """The number of each line in the file."""
+    left_out: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, entries: Sequence[Any]) -> _Transcript:
@@ -119,11 +126,14 @@ def _files_of(session: Path) -> Iterator[_File]:
             yield _File(path, project_key, session_id, subpath)
 
 
-def _record(file: _File) -> Whole:
+def _read_record(file: _File) -> Record:
     try:
-        transcript = _read(file)
+        return _record(file, _read(file))
     except OSError as error:
         raise DatabaseUnreachable(f"{file.path} cannot be read: {error.strerror}") from error
+
+
+def _record(file: _File, transcript: _Transcript) -> Whole:
     lines, value = transcript.lines, transcript.value()
 
     async def load(db: Database, prefix: str) -> dict[str, Any] | None:
@@ -134,6 +144,8 @@ def _record(file: _File) -> Whole:
         return _Transcript.of(entries or ()).value()
 
     async def save(db: Database, prefix: str, found: dict[str, Any] | None) -> None:
+        if found is None and not lines and transcript.metadata is None:
+            return
         store, key = MemalchemySessionStore(db), file.key(prefix)
         there = 0
         if found is not None and extends(found):
@@ -149,6 +161,11 @@ def _record(file: _File) -> Whole:
         for start in range(0, len(new), BATCH):
             await store.append(key, new[start : start + BATCH])  # type: ignore[arg-type]
 
+    def logs(db: Database, prefix: str) -> list[LogTimes]:
+        key = file.key(prefix)
+        log = MemalchemySessionStore(db).transcript(key)
+        return LogTimes.of(log.namespace, key["session_id"], map(_time_of, lines))
+
     def covers(found: dict[str, Any]) -> bool:
         has_metadata = value["metadata"] is None or found["metadata"] is not None
         return len(found["lines"]) > len(lines) and begins(found, lines) and has_metadata
@@ -159,6 +176,11 @@ def _record(file: _File) -> Whole:
     def begins(with_more: dict[str, Any], less: list[dict[str, Any]]) -> bool:
         return bool(with_more["lines"][: len(less)] == less)
 
+    def with_lines(kept: Sequence[int]) -> Whole:
+        numbers = [transcript.numbers[at] for at in kept]
+        part = _Transcript([lines[at] for at in kept], transcript.metadata, numbers)
+        return _record(file, part)
+
     of_agent = "" if file.subpath is None else f", {file.subpath}"
     return Whole(
         "log",
@@ -166,10 +188,13 @@ def _record(file: _File) -> Whole:
         value,
         load,
         save,
+        logs=logs,
         covers=covers,
         extends=extends,
         missing=lambda found: len(lines) - len(found["lines"] if found else ()),
-        unreadable=transcript.unreadable,
+        left_out=transcript.left_out,
+        parts=[f"line {number}" for number in transcript.numbers],
+        with_parts=with_lines,
     )
 
 
@@ -182,9 +207,10 @@ def _read(file: _File) -> _Transcript:
     for number, text in enumerate(stored):
         if not text.strip():
             continue
-        line = object_of(text)
-        if line is None or not isinstance(line.get("type"), str):
-            found.unreadable += number < last  # the last one may be in the making
+        # The last one may be in the making.
+        left_out = found.left_out if number < last else []
+        line = read_or_leave(lambda text=text: _line(text), f"line {number + 1}", left_out)  # type: ignore[misc]
+        if line is None:
             continue
         uuid = line.get("uuid")
         if isinstance(uuid, str):
@@ -192,14 +218,29 @@ def _read(file: _File) -> _Transcript:
                 continue
             seen.add(uuid)
         found.lines.append(line)
+        found.numbers.append(number + 1)
     if file.subpath is not None:
-        metadata = _metadata_beside(file.path)
+        metadata = _metadata_beside(file.path, found.left_out)
         found.metadata = None if metadata is None else metadata | {"type": _METADATA}
     return found
 
 
-def _metadata_beside(path: Path) -> dict[str, Any] | None:
+def _time_of(line: dict[str, Any]) -> datetime | None:
+    with suppress(Unusable):
+        return to_utc(line.get("timestamp"))
+    return None
+
+
+def _line(text: bytes) -> dict[str, Any]:
+    line = object_in(text)
+    if not isinstance(line.get("type"), str):
+        raise Unusable("has no type that is a text")
+    return line
+
+
+def _metadata_beside(path: Path, left_out: list[str]) -> dict[str, Any] | None:
     try:
-        return object_of(path.with_suffix(".meta.json").read_bytes())
+        stored = path.with_suffix(".meta.json").read_bytes()
     except FileNotFoundError:
         return None
+    return read_or_leave(lambda: object_in(stored), "metadata", left_out)

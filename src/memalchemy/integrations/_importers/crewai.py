@@ -14,10 +14,12 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Retention
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
-from memalchemy.importers.target import Items, NewCheckpoint, Record, Thread, Whole
-from memalchemy.integrations._importers._json import object_of
+from memalchemy.importers.target import NewCheckpoint, Record, Thread, Unreadable, Whole
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, text_of
+from memalchemy.integrations._importers._json import object_in
 from memalchemy.integrations._importers._jsonb import decode_jsonb
 
 FLOWS = ("crewai", "flows")
@@ -53,13 +55,24 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
         for name in tables.like(*_STATES):
             flows = await _flows(tables, name)
             for flow, ids in flows.items():
-                yield _flow(tables, name, flow, ids)
+                if isinstance(flow, str):
+                    yield _flow(tables, name, flow, ids)
+                else:
+                    left_out = [f"state {one}" for one in ids]
+                    yield Unreadable(
+                        "thread", f"flow {flow!r}", "has an id that is no text", left_out
+                    )
         for name in tables.like(*_FEEDBACK):
             async for row in tables.rows(name, "id"):
-                yield _pause(row, flows.get(row["flow_uuid"], []))
+                try:
+                    yield _pause(row, flows.get(row["flow_uuid"], []))
+                except UNREADABLE as error:
+                    yield Unreadable("thread", _label(row), problem_of(error))
         for name in tables.like(*_CHECKPOINTS):
-            ids_ = [row["id"] async for row in tables.rows(name, "rowid", only=["id"])]
-            yield _checkpoints(tables, name, place, ids_)
+            found = [row["id"] async for row in tables.rows(name, "rowid", only=["id"])]
+            ids_ = [one for one in found if isinstance(one, str)]
+            nameless = ["a checkpoint: has an id that is no text"] * (len(found) - len(ids_))
+            yield _checkpoints(tables, name, place, ids_, nameless)
 
 
 def _check(tables: ForeignTables) -> None:
@@ -81,26 +94,21 @@ def _flow(tables: ForeignTables, name: str, flow: str, ids: list[int]) -> Thread
 
     async def load(checkpoint_id: str) -> NewCheckpoint | None:
         async for row in tables.rows(name, "id", where={"id": names[checkpoint_id]}):
-            state = object_of(row["state_json"])
-            if state is not None:
-                return NewCheckpoint(
-                    checkpoint_id,
-                    state,
-                    to_utc(row["timestamp"]),
-                    earlier.get(checkpoint_id),
-                    {"method": row["method_name"]},
-                )
+            return NewCheckpoint(
+                checkpoint_id,
+                object_in(row["state_json"]),
+                to_utc(row["timestamp"]),
+                earlier.get(checkpoint_id),
+                {"method": text_of(row, "method_name")},
+            )
         return None
 
     return Thread(FLOWS, flow, [*names], load, label=f"flow {flow}")
 
 
 def _pause(row: Row, ids: Sequence[int]) -> Record:
-    flow = row["flow_uuid"]
-    label = f"pending feedback of flow {flow}"
-    context, state = object_of(row["context_json"]), object_of(row["state_json"])
-    if context is None or state is None:
-        return Items((), label, unreadable=1)
+    flow, at = text_of(row, "flow_uuid"), to_utc(row["created_at"])
+    context, state = object_in(row["context_json"]), object_in(row["state_json"])
     value = {"context": context, "state": state}
     imported = {f"{_BEGINNING}{one}" for one in ids}
 
@@ -113,18 +121,23 @@ def _pause(row: Row, ids: Sequence[int]) -> Record:
         return there
 
     async def save(db: Database, prefix: str, _: Any) -> None:
-        method, at = {"method": context.get("method_name")}, to_utc(row["created_at"])
+        method = {"method": context.get("method_name")}
         await _pending(db).save(value, prefix + flow, None, method, occurred_at=at)
 
     return Whole(
         "thread",
-        label,
+        _label(row),
         value,
         load,
         save,
+        logs=lambda _, prefix: LogTimes.of(PENDING, prefix + flow, [at]),
         # A flow that was resumed here, or waits for something later, is not made to wait again.
         covers=lambda found: found == _RESUMED or _is_later(found, value),
     )
+
+
+def _label(row: Row) -> str:
+    return f"pending feedback of flow {row['flow_uuid']}"
 
 
 def _pending(db: Database) -> Checkpointer:
@@ -136,18 +149,20 @@ def _is_later(found: Any, value: Any) -> bool:
     return bool(times[0] > times[1])
 
 
-def _checkpoints(tables: ForeignTables, name: str, place: str, ids: list[str]) -> Thread:
+def _checkpoints(
+    tables: ForeignTables, name: str, place: str, ids: list[str], left_out: list[str]
+) -> Thread:
     async def load(checkpoint_id: str) -> NewCheckpoint | None:
         async for row in tables.rows(name, "id", where={"id": checkpoint_id}):
-            try:
-                data = row["data"]
-                state = parse_json(data) if isinstance(data, str) else decode_jsonb(data)
-                made = datetime.strptime(row["created_at"], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
-            except (TypeError, ValueError):
-                return None
-            if isinstance(state, dict):
-                branch = {"branch": row["branch"]}
-                return NewCheckpoint(checkpoint_id, state, made, row["parent_id"], branch)
+            data = row["data"]
+            state = parse_json(data) if isinstance(data, str) else decode_jsonb(data)
+            made = datetime.strptime(row["created_at"], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+            parent_id = None if row["parent_id"] is None else text_of(row, "parent_id")
+            branch = {"branch": text_of(row, "branch")}
+            if not isinstance(state, dict):
+                raise Unusable("is no JSON object")
+            return NewCheckpoint(checkpoint_id, state, made, parent_id, branch)
         return None
 
-    return Thread(CHECKPOINTS, place, ids, load, label=f"checkpoints of {place}")
+    label = f"checkpoints of {place}"
+    return Thread(CHECKPOINTS, place, ids, load, label=label, left_out=left_out)

@@ -6,21 +6,23 @@ schema version 0, it is columns, of which one is a pickle, which is never loaded
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from google.adk.events import Event
-from pydantic import ValidationError
 
 from memalchemy._bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
-from memalchemy.importers.target import BATCH, Items, Record, Whole
+from memalchemy.importers.stored_time import to_utc
+from memalchemy.importers.target import BATCH, Items, Record, Unreadable, Whole
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, read_or_leave, text_of
 from memalchemy.integrations._base import NO_LIMIT
-from memalchemy.integrations._importers._json import value_of
+from memalchemy.integrations._importers._json import object_in, value_of
 from memalchemy.integrations.google_adk import MemalchemySessionService
 from memalchemy.integrations.google_adk.sessions import SESSION, event_key, moment
 
@@ -72,9 +74,16 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
             yield page
         async for page in _shared(tables, users, "users", "app_name", "user_id"):
             yield page
-        for keys in [row async for row in tables.rows(sessions, *_SESSION, only=_SESSION)]:
-            async for row in tables.rows(sessions, *_SESSION, where=keys):
-                yield await _session(tables, row)
+        there = [row async for row in tables.rows(sessions, *_SESSION, only=_SESSION)]
+        for keys in there:
+            found = [row async for row in tables.rows(sessions, *_SESSION, where=keys)]
+            for row in found or [keys]:
+                try:
+                    yield await _session(tables, row)
+                except UNREADABLE as error:
+                    yield Unreadable("log", _label(row), problem_of(error))
+        async for orphans in _orphans(tables, there):
+            yield orphans
 
 
 def _tables(tables: ForeignTables) -> tuple[str, str, str]:
@@ -96,24 +105,51 @@ async def _shared(
 ) -> AsyncIterator[Items]:
     """Yield the state of one scope, the rows of `BATCH` owners at a time."""
     page: list[NewItem] = []
+    left_out: list[str] = []
     read = 0
-    async for row in tables.rows(name, *owner):
+
+    def items(row: Row) -> list[NewItem]:
         at = moment(_seconds(row["update_time"]))
-        namespace = (MemalchemySessionService.root, scope, *(row[one] for one in owner))
-        for key, value in value_of(row["state"]).items():
-            page.append(NewItem(namespace, key, value, _IMPORTED, created_at=at, updated_at=at))
+        namespace = (MemalchemySessionService.root, scope, *(text_of(row, one) for one in owner))
+        return [
+            NewItem(namespace, key, value, _IMPORTED, created_at=at, updated_at=at)
+            for key, value in object_in(row["state"]).items()
+        ]
+
+    async for row in tables.rows(name, *owner):
+        label = "/".join(str(row[one]) for one in owner)
+        page += read_or_leave(lambda row=row: items(row), label, left_out) or []  # type: ignore[misc]
         read += 1
         if read % BATCH == 0:
-            yield Items(page, f"state of {scope}", renewable=True)
-            page = []
+            yield Items(page, f"state of {scope}", left_out, renewable=True)
+            page, left_out = [], []
     if read % BATCH:
-        yield Items(page, f"state of {scope}", renewable=True)
+        yield Items(page, f"state of {scope}", left_out, renewable=True)
+
+
+async def _orphans(tables: ForeignTables, sessions: Sequence[Row]) -> AsyncIterator[Unreadable]:
+    """Yield the events of sessions that are not there."""
+    known = {tuple(row[name] for name in _SESSION) for row in sessions}
+    lost: dict[tuple[Any, ...], list[str]] = {}
+    names = ("app_name", "user_id", "session_id", "id")
+    async for row in tables.rows("events", *names, only=names):
+        place = tuple(row[name] for name in names[:3])
+        if place not in known:
+            lost.setdefault(place, []).append(f"event {row['id']}")
+    for (app_name, user_id, id_), events in lost.items():
+        row = {"app_name": app_name, "user_id": user_id, "id": id_}
+        yield Unreadable("log", _label(row), "its session is not there", events)
+
+
+def _label(row: Row) -> str:
+    return f"session {row['id']} of {row['user_id']} in {row['app_name']}"
 
 
 async def _session(tables: ForeignTables, row: Row) -> Whole:
-    app_name, user_id, session_id = (str(row[one]) for one in _SESSION)
+    app_name, user_id, _session_id = (text_of(row, one) for one in _SESSION)
+    names: list[str] = []
     events: list[dict[str, Any]] = []
-    unreadable = 0
+    left_out: list[str] = []
     where = {"app_name": app_name, "user_id": user_id, "session_id": row["id"]}
     columns = tables.columns("events")
     # As ADK's services order them: what is equally old, by id or in the order of writing.
@@ -121,23 +157,36 @@ async def _session(tables: ForeignTables, row: Row) -> Whole:
     async for stored in tables.rows(
         "events", "timestamp", "rowid" if is_plain else "id", where=where
     ):
-        try:
-            event = _event(stored) if "event_data" in columns else _event_of_columns(stored)
-            Event.model_validate(event)
-        except (ValidationError, ValueError):
-            unreadable += 1
-        else:
+        read = _event if "event_data" in columns else _event_of_columns
+        name = f"event {stored['id']}"
+        event = read_or_leave(lambda: _valid(read(stored)), name, left_out)  # noqa: B023
+        if event is not None:
             events.append(event)
-    reason = ""
+            names.append(name)
+    pickled = 0
     if "event_data" not in columns:
         pickled = await tables.count("events", where=where, present="actions")
-        unreadable += pickled
-        reason = _PICKLED if pickled else ""
-    try:
-        state = value_of(row["state"])
-    except ValueError:
-        state = {}
-        unreadable += 1
+    state = read_or_leave(lambda: object_in(row["state"]), "state", left_out) or {}
+    parts = [*names, *(f"state {key!r}" for key in state)]
+
+    def record(kept: Sequence[int], left_out: Sequence[str] = (), pickled: int = 0) -> Whole:
+        values = [*state.items()]
+        return _record(
+            row,
+            [events[at] for at in kept if at < len(events)],
+            dict(values[at - len(events)] for at in kept if at >= len(events)),
+            parts=[parts[at] for at in kept],
+            with_parts=lambda some: record([kept[at] for at in some]),
+            left_out=left_out,
+            unreadable=pickled,
+            reason=_PICKLED if pickled else "",
+        )
+
+    return record(range(len(parts)), left_out, pickled)
+
+
+def _record(row: Row, events: list[dict[str, Any]], state: dict[str, Any], **about: Any) -> Whole:
+    app_name, user_id, session_id = (str(row[one]) for one in _SESSION)
     value = {
         "events": events,
         "state": _sorted(state),
@@ -147,16 +196,25 @@ async def _session(tables: ForeignTables, row: Row) -> Whole:
     session = _Session(app_name, user_id, session_id.strip(), value)
     return Whole(
         "log",
-        f"session {session_id} of {user_id} in {app_name}",
+        _label(row),
         value,
         session.read,
         session.write,
+        logs=session.times,
         covers=session.is_part_of,
         extends=session.extends,
         missing=lambda found: len(events) - len(found["events"] if found else ()),
-        unreadable=unreadable,
-        reason=reason,
+        **about,
     )
+
+
+def _valid(event: dict[str, Any]) -> dict[str, Any]:
+    """Return an event that ADK takes, and whose place and time can be stored."""
+    Event.model_validate(event)
+    if not isinstance(event["timestamp"], int | float):
+        raise Unusable("has a time that is none")
+    event_key(text_of(event, "id"))
+    return event
 
 
 class _Session:
@@ -201,6 +259,12 @@ class _Session:
                 ],
                 connection=tx,
             )
+
+    def times(self, db: Database, prefix: str) -> list[LogTimes]:
+        """Return the log of the session, with its times."""
+        log, _, id_ = self._place(MemalchemySessionService(db), prefix)
+        times = [moment(event["timestamp"]) for event in self._value["events"]]
+        return LogTimes.of(log.namespace, id_, times)
 
     def is_part_of(self, found: dict[str, Any]) -> bool:
         """Return whether *found* has all events, and more of them."""
@@ -247,7 +311,7 @@ def _sorted(state: dict[str, Any]) -> dict[str, Any]:
 
 def _event(row: Row) -> dict[str, Any]:
     """Return an event that is stored as JSON, as ADK reads it."""
-    event: dict[str, Any] = value_of(row["event_data"]) or {}
+    event = {} if row["event_data"] is None else object_in(row["event_data"])
     timestamp = event.get("timestamp")
     return event | {
         "id": row["id"],
@@ -274,8 +338,6 @@ def _event_of_columns(row: Row) -> dict[str, Any]:
 
 def _seconds(stored: Any) -> float:
     """Return a time as seconds since 1970; ADK stores them in UTC."""
-    if isinstance(stored, int | float):
+    if isinstance(stored, int | float) and not isinstance(stored, bool):
         return float(stored)
-    time = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
-    assert isinstance(time, datetime)
-    return (time.replace(tzinfo=UTC) if time.tzinfo is None else time).timestamp()
+    return to_utc(stored).timestamp()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from lauren_ai import MemoryFact
@@ -11,9 +11,12 @@ from memalchemy._bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
-from memalchemy.importers.target import Record, Whole
+from memalchemy.importers.target import Kind, Record, Unreadable, Whole
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, text_of
+from memalchemy.integrations._importers._json import object_in
 from memalchemy.integrations._importers._pages import paged_items, pages_of
 from memalchemy.integrations.lauren_ai import (
     MemalchemyConversationStore,
@@ -44,13 +47,15 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
         _check(tables)
         for name in tables.like(*_CONVERSATIONS):
             async for row in tables.rows(name, "conversation_id"):
-                yield _conversation(row)
+                yield _read(_conversation, row, "log", f"conversation {row['conversation_id']}")
         for name in tables.like(*_FACTS):
             async for row in tables.rows(name, "user_id", "memory_id"):
-                yield _fact(row)
+                name = f"fact {row['memory_id']} of {row['user_id']}"
+                yield _read(_fact, row, "item", name)
         for name in tables.like(*_DOCUMENTS):
-            items = (_document(row) async for row in tables.rows(name, "document_id"))
-            async for page in paged_items(items, "documents"):
+            rows = tables.rows(name, "document_id")
+            pages = paged_items(rows, _document, lambda row: repr(row["document_id"]), "documents")
+            async for page in pages:
                 yield page
 
 
@@ -59,10 +64,24 @@ def _check(tables: ForeignTables) -> None:
         raise NotFound("there are no tables of lauren-ai's in this database")
 
 
+def _read(make: Callable[[Row], Whole], row: Row, kind: Kind, label: str) -> Record:
+    try:
+        return make(row)
+    except UNREADABLE as error:
+        return Unreadable(kind, label, problem_of(error))
+
+
 def _conversation(row: Row) -> Whole:
-    name = row["conversation_id"]
-    snapshot = parse_json(row["snapshot_json"])
+    name = text_of(row, "conversation_id")
+    snapshot = object_in(row["snapshot_json"])
     at = to_utc(row["updated_at"])
+    messages = snapshot["messages"]
+    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
+        raise Unusable("has messages that are no list of objects")
+
+    def with_messages(kept: Sequence[int]) -> Whole:
+        part = {**snapshot, "messages": [messages[at] for at in kept]}
+        return _conversation({**row, "snapshot_json": part})
 
     async def load(db: Database, prefix: str) -> Any:
         return await MemalchemyConversationStore(db).load(prefix + name) or None
@@ -71,16 +90,27 @@ def _conversation(row: Row) -> Whole:
         await MemalchemyConversationStore(db).save(prefix + name, snapshot, occurred_at=at)
 
     def went_on(found: Any) -> bool:
-        messages = snapshot["messages"]
         return bool(found["messages"][: len(messages)] == messages)
 
-    return Whole("log", f"conversation {name}", snapshot, load, save, covers=went_on)
+    return Whole(
+        "log",
+        f"conversation {name}",
+        snapshot,
+        load,
+        save,
+        logs=lambda db, prefix: LogTimes.of(
+            MemalchemyConversationStore(db).native.log.namespace, prefix + name, [at]
+        ),
+        covers=went_on,
+        parts=[f"message {number}" for number in range(1, len(messages) + 1)],
+        with_parts=with_messages,
+    )
 
 
 def _fact(row: Row) -> Whole:
     fact = MemoryFact(
-        memory_id=row["memory_id"],
-        user_id=row["user_id"],
+        memory_id=text_of(row, "memory_id"),
+        user_id=text_of(row, "user_id"),
         content=row["content"],
         topics=parse_json(row["topics_json"]),
         confidence=row["confidence"],
@@ -108,9 +138,9 @@ def _document(row: Row) -> NewItem:
     at = to_utc(row["created_at"])
     return NewItem(
         (MemalchemyVectorStore.root, "documents"),
-        row["document_id"],
-        row["content"],
-        parse_json(row["metadata_json"]),
+        text_of(row, "document_id"),
+        text_of(row, "content"),
+        object_in(row["metadata_json"]),
         embedding=embedding if embedding and any(embedding) else None,
         created_at=at,
         updated_at=at,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
 from memalchemy._bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
-from memalchemy.importers.target import Record, Whole
+from memalchemy.importers.stored_time import from_seconds
+from memalchemy.importers.target import Record, Unreadable, Whole
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, text_of
 from memalchemy.integrations._importers._pages import paged_items, pages_of
 from memalchemy.integrations.lazybridge import MemalchemyStore
 
@@ -33,47 +35,58 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     Values that LazyBridge's `EncryptedStore` wrote stay encrypted: read them through it.
     """
     async with ForeignTables.open(place, schema=schema) as tables:
-        items = (_item(row) async for row in tables.rows(tables.one(*_STORE), "key"))
-        async for page in paged_items(items, "keys"):
+        rows = tables.rows(tables.one(*_STORE), "key")
+        async for page in paged_items(rows, _item, lambda row: repr(row.get("key")), "keys"):
             yield page
         for name in tables.like(*_MEMORIES):
             async for row in tables.rows(name, "agent_id", "session_key"):
-                yield _memory(row)
+                try:
+                    yield _memory(row)
+                except UNREADABLE as error:
+                    yield Unreadable("thread", _label(row), problem_of(error))
 
 
 def _item(row: Row) -> NewItem:
-    written_at = datetime.fromtimestamp(row["written_at"], UTC)
+    written_at = from_seconds(row["written_at"])
     return NewItem(
         _NAMESPACE,
-        row["key"],
+        text_of(row, "key"),
         parse_json(row["value"]),
-        {} if row["agent_id"] is None else {"agent_id": row["agent_id"]},
+        {} if row["agent_id"] is None else {"agent_id": text_of(row, "agent_id")},
         created_at=written_at,
         updated_at=written_at,
     )
 
 
 def _memory(row: Row) -> Whole:
-    agent, session = row["agent_id"], row["session_key"]
-    value = {
-        "turns": parse_json(row["turns"]),
-        "summary": row["summary"],
-        "updated_at": row["updated_at"],
-    }
+    agent, session = text_of(row, "agent_id"), text_of(row, "session_key")
+    turns, summary = parse_json(row["turns"]), row["summary"]
+    at = from_seconds(row["updated_at"])
+    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
+        raise Unusable("has turns that are no list of objects")
+    if not isinstance(summary, str | None):
+        raise Unusable("has a summary that is no text")
+    value = {"turns": turns, "summary": summary, "updated_at": row["updated_at"]}
 
     async def load(db: Database, prefix: str) -> Any:
         return await MemalchemyStore(db).memories(agent).load(prefix + session)
 
     async def save(db: Database, prefix: str, _: Any) -> None:
-        at = datetime.fromtimestamp(row["updated_at"], UTC)
         memories = MemalchemyStore(db).memories(agent)
         await memories.save(value, prefix + session, occurred_at=at)
 
     return Whole(
         "thread",
-        f"memory of {agent}, session {session}",
+        _label(row),
         value,
         load,
         save,
+        logs=lambda db, prefix: LogTimes.of(
+            MemalchemyStore(db).memories(agent).namespace, prefix + session, [at]
+        ),
         covers=lambda found: found["updated_at"] > value["updated_at"],
     )
+
+
+def _label(row: Row) -> str:
+    return f"memory of {row.get('agent_id')}, session {row.get('session_key')}"

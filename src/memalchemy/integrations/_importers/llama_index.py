@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store.base_db import MessageStatus
-from pydantic import ValidationError
 
 from memalchemy._bounds import parse_json
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
-from memalchemy.importers.target import BATCH, Record, Whole
-from memalchemy.integrations._importers._json import value_of
+from memalchemy.importers.target import BATCH, Record, Unreadable, Whole
+from memalchemy.importers.unreadable import Unusable, read_or_leave
+from memalchemy.integrations._importers._json import object_in
 from memalchemy.integrations.llama_index import MemalchemyChatStore
 from memalchemy.integrations.llama_index.chat_store import POSITION
 
@@ -45,14 +47,34 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     if await asyncio.to_thread(_is_json, place):
         chats, at = await asyncio.to_thread(_read_file, place)
         for key, messages in chats.items():
-            yield _record(key, [(message, False, None) for message in messages], at)
+            left_out: list[str] = []
+            if not isinstance(messages, list):
+                yield Unreadable("log", f"chat {key}", "is no list of messages")
+                continue
+            kept = [
+                (number, message)
+                for number, one in enumerate(messages, start=1)
+                if (message := _read(number, partial(_of_file, one), left_out))
+            ]
+            yield _record(key, kept, at, left_out)
         return
     async with ForeignTables.open(place, schema=schema) as tables:
         for name in _find(tables):
             keys = {row["key"]: None async for row in tables.rows(name, "key", only=("key",))}
             for key in keys:
-                rows = tables.rows(name, "timestamp", "id", where={"key": key})
-                yield _record(key, [_message(row) async for row in rows], _EPOCH)
+                stored = tables.rows(name, "timestamp", "id", where={"key": key})
+                rows = [row async for row in stored]
+                left_out = []
+                found = [
+                    (number, message)
+                    for number, row in enumerate(rows, start=1)
+                    if (message := _read(number, partial(_of_row, row), left_out))
+                ]
+                if isinstance(key, str):
+                    yield _record(key, found, _EPOCH, left_out)
+                else:
+                    lost = [f"message {number}" for number in range(1, len(rows) + 1)]
+                    yield Unreadable("log", f"chat {key!r}", "has a key that is no text", lost)
 
 
 def _find(tables: ForeignTables) -> list[str]:
@@ -73,47 +95,57 @@ def _is_json(place: str) -> bool:
         raise DatabaseUnreachable(f"{place} cannot be read: {error.strerror}") from error
 
 
-def _read_file(place: str) -> tuple[dict[str, list[Any]], datetime]:
+def _read_file(place: str) -> tuple[dict[str, Any], datetime]:
     """Return the messages of a `SimpleChatStore` by key, and the time of the file."""
     try:
         found = parse_json(Path(place).read_bytes())
         if isinstance(found, str):  # as earlier releases persisted it
             found = parse_json(found)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NotFound(f"{place} is no JSON file of LlamaIndex's SimpleChatStore") from error
     chats = found.get("store") if isinstance(found, dict) else None
-    if not isinstance(chats, dict) or not all(isinstance(one, list) for one in chats.values()):
+    if not isinstance(chats, dict):
         raise NotFound(f"{place} is no JSON file of LlamaIndex's SimpleChatStore")
     return chats, datetime.fromtimestamp(Path(place).stat().st_mtime, UTC)
 
 
-_Stored = tuple[Any, bool, datetime | None]
-"""Message as it is stored, whether it is archived, and its time."""
+_Message = dict[str, Any]
+"""Message as it is compared: its data, whether it is archived, and its time."""
 
 
-def _message(row: Row) -> _Stored:
-    time = _EPOCH + timedelta(microseconds=row["timestamp"] // 1_000)
-    try:
-        data = value_of(row["data"])
-    except ValueError:
-        data = None
-    return data, row["status"] == _ARCHIVED, time
+def _read(number: int, make: Callable[[], _Message], left_out: list[str]) -> _Message | None:
+    return read_or_leave(make, f"message {number}", left_out)
 
 
-def _record(key: str, stored: list[_Stored], otherwise: datetime) -> Whole:
-    messages: list[dict[str, Any]] = []
-    for data, is_archived, time in stored:
-        try:
-            ChatMessage.model_validate(data)
-        except (ValidationError, ValueError):
-            continue
-        messages.append(
-            {
-                "data": {name: value for name, value in data.items() if name != POSITION},
-                "archived": is_archived,
-                "at": None if time is None else time.isoformat(),
-            }
-        )
+def _of_file(stored: Any) -> _Message:
+    return _message(stored, is_archived=False, at=None)
+
+
+def _of_row(row: Row) -> _Message:
+    time, status = row["timestamp"], row["status"]
+    if not isinstance(time, int) or not isinstance(status, str):
+        raise Unusable("has a time or a status of another type")
+    at = _EPOCH + timedelta(microseconds=time // 1_000)
+    return _message(row["data"], is_archived=status == _ARCHIVED, at=at)
+
+
+def _message(stored: Any, *, is_archived: bool, at: datetime | None) -> _Message:
+    data = object_in(stored)
+    ChatMessage.model_validate(data)
+    return {
+        "data": {name: value for name, value in data.items() if name != POSITION},
+        "archived": is_archived,
+        "at": None if at is None else at.isoformat(),
+    }
+
+
+def _record(
+    key: str,
+    numbered: Sequence[tuple[int, _Message]],
+    otherwise: datetime,
+    left_out: Sequence[str] = (),
+) -> Whole:
+    messages = [message for _, message in numbered]
     has_times = any(one["at"] is not None for one in messages)
 
     async def load(
@@ -164,10 +196,28 @@ def _record(key: str, stored: list[_Stored], otherwise: datetime) -> Whole:
         messages,
         load,
         save,
+        logs=lambda db, prefix: [
+            found
+            for log, is_archived in (
+                (MemalchemyChatStore(db).log, False),
+                (MemalchemyChatStore(db).archive, True),
+            )
+            for found in LogTimes.of(
+                log.namespace,
+                prefix + key,
+                [
+                    otherwise if one["at"] is None else datetime.fromisoformat(one["at"])
+                    for one in messages
+                    if one["archived"] == is_archived
+                ],
+            )
+        ],
         covers=lambda found: _went_on(messages, found),
         extends=lambda found: _went_on(found, messages),
         missing=lambda found: len(messages) - len(found or ()),
-        unreadable=len(stored) - len(messages),
+        left_out=left_out,
+        parts=[f"message {number}" for number, _ in numbered],
+        with_parts=lambda kept: _record(key, [numbered[at] for at in kept], otherwise),
     )
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from llm_agents_from_scratch.data_structures import Episode
-from pydantic import ValidationError
 
-from memalchemy._bounds import Oversized, check_json
+from memalchemy._bounds import check_json
 from memalchemy.database import Database
 from memalchemy.errors import DatabaseUnreachable, NotFound
-from memalchemy.importers.target import Items, Record, Whole
+from memalchemy.importers.target import Record, Unreadable, Whole
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of
 from memalchemy.integrations.llm_agents_from_scratch import MemalchemyMemoryStore
 
 FILE = "episodes.jsonl"
@@ -31,20 +31,23 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
         try:
             check_json(line)
             episode = Episode.model_validate_json(line)
-        except (ValidationError, Oversized):
-            yield Items([], f"line {number}", unreadable=1)
+            if "id_" not in episode.model_fields_set:  # it would get another with each import
+                raise Unusable("has no 'id_'")
+            record = _record(episode)
+        except UNREADABLE as error:
+            yield Unreadable("item", f"line {number}", problem_of(error))
         else:
-            yield _record(episode)
+            yield record
 
 
-def _lines(place: str) -> Iterator[tuple[int, str]]:
+def _lines(place: str) -> Iterator[tuple[int, bytes]]:
     path = Path(place)
     if path.is_dir():
         path = path / FILE
         if not path.is_file():
             raise NotFound(f"there is no file {FILE} in {place}")
     try:
-        with path.open(encoding="utf-8") as opened:
+        with path.open("rb") as opened:
             for number, line in enumerate(opened, start=1):
                 if line.strip():
                     yield number, line

@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from locus.core.state import AgentState
-from pydantic import ValidationError
 
 from memalchemy.contracts import NewItem
 from memalchemy.importers.target import NewCheckpoint, Record, Thread
@@ -48,8 +47,10 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     async with _open(place, schema) as opened:
         async for thread in opened.threads():
             yield _record(thread)
-        items = (_below_root(item) async for item in opened.items())
-        async for page in paged_items(items, "items"):
+        pages = paged_items(
+            opened.items(), lambda one: _below_root(one[1]()), lambda one: one[0], "items"
+        )
+        async for page in pages:
             yield page
 
 
@@ -69,14 +70,9 @@ def _open(place: str, schema: str | None) -> AbstractAsyncContextManager[Place]:
 def _record(thread: StoredThread) -> Thread:
     earlier = dict(zip(thread.checkpoint_ids[1:], thread.checkpoint_ids, strict=False))
 
-    async def load(checkpoint_id: str) -> NewCheckpoint | None:
+    async def load(checkpoint_id: str) -> NewCheckpoint:
         stored = await thread.load(checkpoint_id)
-        if stored is None:
-            return None
-        try:
-            state = AgentState.from_checkpoint(stored.state)
-        except ValidationError:
-            return None
+        state = AgentState.from_checkpoint(stored.state)
         return NewCheckpoint(
             checkpoint_id,
             canonical(state),
@@ -91,6 +87,7 @@ def _record(thread: StoredThread) -> Thread:
         thread.checkpoint_ids,
         load,
         options={"index_text": INDEXED_FIELDS},
+        left_out=thread.left_out,
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from strands.types.session import Session, SessionAgent, SessionMessage
 
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
+from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.stored_time import to_utc
-from memalchemy.importers.target import BATCH, Items, Record, Whole
-from memalchemy.integrations._importers._json import value_of
+from memalchemy.importers.target import BATCH, Kind, Record, Unreadable, Whole
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, read_or_leave, text_of
+from memalchemy.integrations._importers._json import object_in, value_of
 from memalchemy.integrations.strands import MemalchemySessionRepository, MemalchemyStorage
 from memalchemy.integrations.strands.sessions import entry_of
 
@@ -39,12 +42,27 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     A directory with sessions is that of a `FileSessionManager`; one with snapshots is that of a
     `LocalFileStorage`, of which every file is a value.
     """
-    for make in await asyncio.to_thread(_find, place):
-        yield await asyncio.to_thread(make)
+    for found in await asyncio.to_thread(_find, place):
+        yield await asyncio.to_thread(found.read)
 
 
-def _find(place: str) -> list[Callable[[], Record]]:
-    """Return the functions that read the records.
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Record that was found, and the function that makes it."""
+
+    kind: Kind
+    label: str
+    make: Callable[[], Record]
+
+    def read(self) -> Record:
+        try:
+            return self.make()
+        except (OSError, *UNREADABLE) as error:
+            return Unreadable(self.kind, self.label, problem_of(error))
+
+
+def _find(place: str) -> list[_Found]:
+    """Return the records that are there, which are not read yet.
 
     Raises:
         NotFound: there are none.
@@ -55,7 +73,7 @@ def _find(place: str) -> list[Callable[[], Record]]:
         raise DatabaseUnreachable(f"there is no directory {place}")
     sessions = sorted(one.parent for one in root.glob(f"{_SESSION}*/session.json"))
     if sessions:
-        return [make for directory in sessions for make in _find_in(directory)]
+        return [found for directory in sessions for found in _find_in(directory)]
     files = sorted(
         one
         for one in root.rglob("*")
@@ -63,28 +81,48 @@ def _find(place: str) -> list[Callable[[], Record]]:
     )
     if not any(one.name == "snapshot_latest.json" for one in files):
         raise NotFound(f"there are neither sessions nor snapshots of Strands' in {place}")
-    return [lambda one=one: _value(one.relative_to(root).as_posix(), one) for one in files]  # type: ignore[misc]
-
-
-def _find_in(directory: Path) -> list[Callable[[], Record]]:
-    """Return the functions that read a session: itself, and then what belongs to it."""
-    session_id = directory.name.removeprefix(_SESSION)
-    agents = sorted(directory.glob(f"agents/{_AGENT}*/agent.json"))
-    groups = sorted(directory.glob(f"multi_agents/{_GROUP}*/multi_agent.json"))
+    keys = [one.relative_to(root).as_posix() for one in files]
     return [
-        lambda: _session(session_id, directory / "session.json"),
-        *(lambda file=file: _agent(session_id, file) for file in agents),
-        *(lambda file=file: _group(session_id, file) for file in groups),
+        _Found("item", f"value {key}", partial(_value, key, one))
+        for key, one in zip(keys, files, strict=True)
     ]
 
 
+def _find_in(directory: Path) -> list[_Found]:
+    """Return a session, and then what belongs to it."""
+    session_id = directory.name.removeprefix(_SESSION)
+    agents = sorted(directory.glob(f"agents/{_AGENT}*/agent.json"))
+    groups = sorted(directory.glob(f"multi_agents/{_GROUP}*/multi_agent.json"))
+    of = f"of session {session_id}"
+    own = _Found(
+        "thread",
+        f"session {session_id}",
+        partial(_session, session_id, directory / "session.json"),
+    )
+    of_agents = [
+        _Found(
+            "log",
+            f"agent {file.parent.name.removeprefix(_AGENT)} {of}",
+            partial(_agent, session_id, file),
+        )
+        for file in agents
+    ]
+    of_groups = [
+        _Found(
+            "thread",
+            f"group {file.parent.name.removeprefix(_GROUP)} {of}",
+            partial(_group, session_id, file),
+        )
+        for file in groups
+    ]
+    return [own, *of_agents, *of_groups]
+
+
 def _session(session_id: str, file: Path) -> Record:
-    label = f"session {session_id}"
-    try:
-        state = asdict(Session.from_dict(_document(file) or {}))
-    except TypeError:  # a field is missing
-        return Items([], label, unreadable=1)
+    document = _timed_document(file)
+    state = asdict(Session.from_dict(document))
     del state["session_id"]
+    at = to_utc(document["created_at"])
 
     async def load(db: Database, prefix: str) -> dict[str, Any] | None:
         found = await MemalchemySessionRepository(db).sessions.load(prefix + session_id)
@@ -94,16 +132,18 @@ def _session(session_id: str, file: Path) -> Record:
 
     async def save(db: Database, prefix: str, _: Any) -> None:
         id_ = prefix + session_id
-        at = to_utc(state["created_at"])
         sessions = MemalchemySessionRepository(db).sessions
         await sessions.save(state | {"session_id": id_}, id_, occurred_at=at)
 
     return Whole(
         "thread",
-        label,
+        f"session {session_id}",
         state,
         load,
         save,
+        logs=lambda db, prefix: LogTimes.of(
+            MemalchemySessionRepository(db).sessions.namespace, prefix + session_id, [at]
+        ),
         covers=lambda found: found["created_at"] == state["created_at"],
     )
 
@@ -158,6 +198,19 @@ class _AgentOfSession:
                 state, session_id, occurred_at=to_utc(state["updated_at"]), connection=tx
             )
 
+    def times(self, db: Database, prefix: str) -> list[LogTimes]:
+        """Return the logs of the agent and of its messages, with their times."""
+        repository, session_id = MemalchemySessionRepository(db), prefix + self._session_id
+        times = [to_utc(message.created_at) for message in self._messages]
+        return [
+            *LogTimes.of(repository.messages(self._agent_id).namespace, session_id, times),
+            *LogTimes.of(
+                repository.agents(self._agent_id).namespace,
+                session_id,
+                [to_utc(self.value["agent"]["updated_at"])],
+            ),
+        ]
+
     def covers(self, found: dict[str, Any]) -> bool:
         """Return whether *found* is the agent, and went on since."""
         return _went_on(self.value, found)
@@ -178,18 +231,33 @@ def _went_on(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 def _agent(session_id: str, file: Path) -> Record:
     label = f"agent {file.parent.name.removeprefix(_AGENT)} of session {session_id}"
-    try:
-        stored = SessionAgent.from_dict(_document(file) or {})
-    except TypeError:
-        return Items([], label, unreadable=1)
-    messages: list[SessionMessage] = []
-    unreadable = 0
-    for path in (file.parent / "messages").glob(f"{_MESSAGE}*.json"):
-        try:
-            messages.append(SessionMessage.from_dict(_document(path) or {}))
-        except TypeError:
-            unreadable += 1
+    stored = SessionAgent.from_dict(_timed_document(file))
+    text_of(vars(stored), "agent_id")
+    left_out: list[str] = []
+    paths = sorted((file.parent / "messages").glob(f"{_MESSAGE}*.json"))
+    read = [read_or_leave(partial(_message, path), path.name, left_out) for path in paths]
+    messages = [message for message in read if message is not None]
     messages.sort(key=lambda message: message.message_id)
+    return _record_of_agent(label, session_id, stored, messages, left_out)
+
+
+def _message(file: Path) -> SessionMessage:
+    message = SessionMessage.from_dict(_timed_document(file))
+    if not isinstance(message.message_id, int) or isinstance(message.message_id, bool):
+        raise Unusable("has an id that is no number")
+    if file.stem != f"{_MESSAGE}{message.message_id}":
+        raise Unusable("is in the place of another")
+    entry_of(message)
+    return message
+
+
+def _record_of_agent(
+    label: str,
+    session_id: str,
+    stored: SessionAgent,
+    messages: list[SessionMessage],
+    left_out: Sequence[str] = (),
+) -> Whole:
     agent = _AgentOfSession(session_id, stored, messages)
     return Whole(
         "log",
@@ -197,19 +265,21 @@ def _agent(session_id: str, file: Path) -> Record:
         agent.value,
         agent.load,
         agent.save,
+        logs=agent.times,
         covers=agent.covers,
         extends=agent.extends,
         missing=lambda found: 1 + len(messages) - len(found["messages"] if found else ()),
-        unreadable=unreadable,
+        left_out=left_out,
+        parts=[f"message {message.message_id}" for message in messages],
+        with_parts=lambda kept: _record_of_agent(
+            label, session_id, stored, [messages[at] for at in kept]
+        ),
     )
 
 
 def _group(session_id: str, file: Path) -> Record:
     state = _document(file)
     group_id = file.parent.name.removeprefix(_GROUP)
-    label = f"group {group_id} of session {session_id}"
-    if state is None:
-        return Items([], label, unreadable=1)
     at = _time_of(file)
 
     async def save(db: Database, prefix: str, _: Any) -> None:
@@ -218,12 +288,17 @@ def _group(session_id: str, file: Path) -> Record:
 
     return Whole(
         "thread",
-        label,
+        f"group {group_id} of session {session_id}",
         state,
         lambda db, prefix: MemalchemySessionRepository(db).aread_multi_agent(
             prefix + session_id, group_id
         ),
         save,
+        logs=lambda db, prefix: LogTimes.of(
+            MemalchemySessionRepository(db).multi_agents(group_id).namespace,
+            prefix + session_id,
+            [at],
+        ),
     )
 
 
@@ -251,23 +326,28 @@ def _is_later_snapshot(one: bytes, other: bytes) -> bool:
     """Return whether *one* is a snapshot that was made after the snapshot *other*."""
     try:
         later, earlier = (value_of(data)["created_at"] for data in (one, other))
-    except (ValueError, TypeError, KeyError):
+        return bool(to_utc(later) > to_utc(earlier))
+    except (ValueError, TypeError, KeyError, RecursionError):
         return False
-    return bool(to_utc(later) > to_utc(earlier))
 
 
-def _document(file: Path) -> dict[str, Any] | None:
-    """Return the object that a file holds; ``None`` if it holds none, or is a symbolic link.
+def _timed_document(file: Path) -> dict[str, Any]:
+    """Return the object that a file holds, whose times Strands would otherwise make up."""
+    document = _document(file)
+    for name in ("created_at", "updated_at"):
+        to_utc(text_of(document, name))
+    return document
 
-    Strands does not follow links either.
+
+def _document(file: Path) -> dict[str, Any]:
+    """Return the object that a file holds.
+
+    Raises:
+        ValueError: it holds none, or is a symbolic link, which Strands does not follow either.
     """
     if file.is_symlink():
-        return None
-    try:
-        found = value_of(file.read_bytes())
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+        raise Unusable("is a symbolic link")
+    return object_in(file.read_bytes())
 
 
 def _time_of(file: Path) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,7 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
 from google.genai import types
 
-from memalchemy._bounds import Oversized, check_json
+from memalchemy._bounds import Oversized, parse_json
 from memalchemy._retry import retry_on_conflict
 from memalchemy.contracts import NewItem, SearchMode, Seconds, StoreItem
 from memalchemy.errors import Conflict, Corrupt
@@ -26,10 +27,10 @@ from memalchemy.store.embedding import Embedder
 
 def _entry(document: str) -> MemoryEntry:
     try:
-        check_json(document)
+        found = parse_json(document)
     except Oversized as error:
         raise Corrupt(f"a stored memory {error}") from error
-    return MemoryEntry.model_validate_json(document)
+    return MemoryEntry.model_validate(found)
 
 
 DELETED: dict[str, Any] = {"deleted": True}
@@ -224,8 +225,12 @@ def _text(content: types.Content) -> str:
 
 
 def _value(text: str, entry: MemoryEntry) -> dict[str, Any]:
-    """Return the stored value. Bytes have no words, so a search finds those of *text* alone."""
-    return {"text": text, "entry": entry.model_dump_json(exclude_none=True).encode()}
+    """Return the stored value. Bytes have no words, so a search finds those of *text* alone.
+
+    The JSON is ASCII, and so has half of a character that was cut off, too.
+    """
+    document = entry.model_dump(mode="json", exclude_none=True)
+    return {"text": text, "entry": json.dumps(document, separators=(",", ":")).encode()}
 
 
 __all__ = ["MemalchemyMemoryService"]

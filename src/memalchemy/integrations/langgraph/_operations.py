@@ -151,6 +151,9 @@ def _add_fields(fields: dict[str, Any], parent: str, given: Mapping[str, Any]) -
                     f"{', '.join(OPERATORS)}"
                 )
             fields[pointer] = dict(wanted)
+            if "$ne" in wanted and wanted["$ne"] is None:
+                # LangGraph's stores find what has another value, and not what has none.
+                fields[pointer]["$exists"] = True
         elif wanted:
             _add_fields(fields, pointer, wanted)
         else:

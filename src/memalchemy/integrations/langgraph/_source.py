@@ -37,7 +37,9 @@ from memalchemy.errors import (
     NotFound,
     NotSerialisable,
 )
+from memalchemy.importers.foreign_tables import text_or_bytes
 from memalchemy.importers.stored_time import to_utc
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, read_or_leave, text_of
 
 PAGE = 500
 _OF_CLASSES = frozenset(
@@ -53,14 +55,21 @@ _OF_CLASSES = frozenset(
 """Extensions that begin with a module and a name in it."""
 
 
+_DAMAGED = "damaged"
+"""Format of a value that a saver reads and that nobody can parse."""
+
+
 class RawSerializer:
     """Serialiser that leaves extensions of MessagePack, and unknown formats, as they are.
 
-    ``classes`` collects the module and name of each class whose objects it has read.
+    ``classes`` collects the module and name of each class whose objects it has read. If it is
+    *lenient*, what cannot be parsed becomes a `Packed` in the format ``damaged``: a saver reads the
+    pending writes with the checkpoint, and one of them that is damaged is no reason to lose both.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, lenient: bool = False) -> None:
         self.classes: set[tuple[str, str]] = set()
+        self._lenient = lenient
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         if isinstance(obj, Packed):
@@ -72,7 +81,18 @@ class RawSerializer:
         return "msgpack", ormsgpack.packb(obj, option=ormsgpack.OPT_NON_STR_KEYS)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        if not self._lenient:
+            return self.parse(data)
+        try:
+            return self.parse(data)
+        except UNREADABLE:
+            return Packed(_DAMAGED, b"")
+
+    def parse(self, data: tuple[str, bytes]) -> Any:
+        """Parse a value, as `loads_typed`, or raise what is wrong with it."""
         kind, stored = data
+        if not isinstance(stored, bytes | bytearray | memoryview | str):
+            raise Unusable("has a value that is no bytes")
         if kind == "msgpack":
             return unpack_foreign(stored, self._extension)
         if kind == "json":
@@ -175,7 +195,7 @@ class Source(ABC):
             thread_id,
             checkpoint_ns,
         )
-        return sorted(row["checkpoint_id"] for row in found)
+        return sorted((row["checkpoint_id"] for row in found), key=str)
 
     async def checkpoint(
         self, thread_id: str, checkpoint_ns: str, checkpoint_id: str
@@ -185,6 +205,10 @@ class Source(ABC):
         found = await self.saver.aget_tuple(
             {"configurable": place | {"checkpoint_id": checkpoint_id}}
         )
+        whole: Any = None if found is None else found.checkpoint
+        values = (whole.get("channel_values") or {}).values() if isinstance(whole, dict) else ()
+        if any(isinstance(one, Packed) and one.format == _DAMAGED for one in (whole, *values)):
+            raise Unusable("is not MessagePack or JSON")
         if found is not None and not isinstance(found.checkpoint, dict):
             raise NotSerialisable(
                 "",
@@ -195,8 +219,11 @@ class Source(ABC):
 
     async def pending(
         self, thread_id: str, checkpoint_ns: str, checkpoint_id: str
-    ) -> list[PendingWrite]:
-        """Return the pending writes of a checkpoint, as LangGraph sorts them."""
+    ) -> tuple[list[PendingWrite], list[str]]:
+        """Return the pending writes of a checkpoint, as LangGraph sorts them.
+
+        Those that nobody can read are named apart.
+        """
         found = await self.rows(
             f"SELECT task_id, task_path, idx, channel, type, {self.value} AS value "  # noqa: S608
             f"FROM {self.writes} "
@@ -205,22 +232,37 @@ class Source(ABC):
             checkpoint_ns,
             checkpoint_id,
         )
-        made = [
-            PendingWrite(
-                row["task_id"],
-                row["idx"],
-                row["channel"],
-                Packed(row["type"] or "null", bytes(row["value"] or b"")),
-                row["task_path"] or "",
+        left_out: list[str] = []
+        read = [
+            read_or_leave(
+                lambda row=row: self._write(row),  # type: ignore[misc]
+                f"write {row['idx']} of task {row['task_id']}",
+                left_out,
             )
             for row in found
         ]
-        for one in made:
-            self.serde.loads_typed((one.value.format, one.value.data))
-        return sorted(made, key=lambda one: (one.task_path, one.task_id, one.index))
+        made = [one for one in read if one is not None]
+        return sorted(made, key=lambda one: (one.task_path, one.task_id, one.index)), left_out
 
-    async def items(self) -> AsyncIterator[list[StoredItem]]:
-        """Yield the items of the store with their vectors, page by page."""
+    def _write(self, row: Mapping[str, Any]) -> PendingWrite:
+        kind, value, path = row["type"] or "null", row["value"], row["task_path"] or ""
+        if not isinstance(kind, str) or not isinstance(path, str):
+            raise Unusable("has a type or a path that is no text")
+        if not isinstance(row["idx"], int):
+            raise Unusable("has an index that is no number")
+        if not isinstance(value, bytes | bytearray | memoryview | None):
+            raise Unusable("has a value that is no bytes")
+        packed = Packed(kind, bytes(value or b""))
+        self.serde.parse((packed.format, packed.data))
+        return PendingWrite(
+            text_of(row, "task_id"), row["idx"], text_of(row, "channel"), packed, path
+        )
+
+    async def items(self) -> AsyncIterator[tuple[list[StoredItem], list[str]]]:
+        """Yield the items of the store with their vectors, page by page.
+
+        With each page come the names of those that nobody can read.
+        """
         if not self.item_columns:
             return
         names = ["prefix", "key", "value", "created_at", "updated_at"]
@@ -233,7 +275,15 @@ class Source(ABC):
         )
         rows = await self.rows(f"{query} {order}")
         while rows:
-            yield [await self._item(row) for row in rows]
+            page: list[StoredItem] = []
+            left_out: list[str] = []
+            for row in rows:
+                vectors = await self._vectors(row)
+                name = f"{row['prefix']}/{row['key']}"
+                made = read_or_leave(lambda: _item(row, vectors), name, left_out)  # noqa: B023
+                if made is not None:
+                    page.append(made)
+            yield page, left_out
             last = rows[-1]
             rows = await self.rows(
                 f"{query} {after} {order}", last["prefix"], last["prefix"], last["key"]
@@ -243,28 +293,35 @@ class Source(ABC):
         """Return the expression that compares a column by its bytes."""
         return column
 
-    async def _item(self, row: Mapping[str, Any]) -> StoredItem:
-        value = row["value"]
-        vectors: dict[str, list[list[float]]] = {}
-        if self.has_vectors:
-            found = await self.rows(
-                f"SELECT field_name, {self.vector} AS vector FROM store_vectors "  # noqa: S608
-                "WHERE prefix = ? AND key = ?",
-                row["prefix"],
-                row["key"],
-            )
-            made = {one["field_name"]: _floats(one["vector"]) for one in found}
-            vectors = by_path({name: one for name, one in made.items() if any(one)})
-        return StoredItem(
-            tuple(row["prefix"].split(".")),
+    async def _vectors(self, row: Mapping[str, Any]) -> Rows:
+        if not self.has_vectors:
+            return []
+        return await self.rows(
+            f"SELECT field_name, {self.vector} AS vector FROM store_vectors "  # noqa: S608
+            "WHERE prefix = ? AND key = ?",
+            row["prefix"],
             row["key"],
-            value if isinstance(value, dict) else parse_json(value),
-            to_utc(row["created_at"]),
-            to_utc(row["updated_at"]),
-            to_utc(row["expires_at"]) if row.get("expires_at") else None,
-            row.get("ttl_minutes"),
-            vectors,
         )
+
+
+def _item(row: Mapping[str, Any], vectors: Rows) -> StoredItem:
+    value, minutes = row["value"], row.get("ttl_minutes")
+    value = value if isinstance(value, dict) else parse_json(value)
+    if not isinstance(value, dict):
+        raise Unusable("is no JSON object")
+    if isinstance(minutes, bool) or not isinstance(minutes, int | float | None):
+        raise Unusable("has a lifetime that is no number")
+    made = {text_of(one, "field_name"): _floats(one["vector"]) for one in vectors}
+    return StoredItem(
+        tuple(text_of(row, "prefix").split(".")),
+        text_of(row, "key"),
+        value,
+        to_utc(row["created_at"]),
+        to_utc(row["updated_at"]),
+        to_utc(row["expires_at"]) if row.get("expires_at") else None,
+        minutes,
+        by_path({name: one for name, one in made.items() if any(one)}),
+    )
 
 
 def by_path(vectors: Mapping[str, list[float]]) -> dict[str, list[list[float]]]:
@@ -339,7 +396,8 @@ async def _sqlite(path: str) -> AsyncIterator[Source]:
     if not Path(path).is_file():  # noqa: ASYNC240 - once, before anything else runs
         raise DatabaseUnreachable(f"there is no file {path}")
     async with aiosqlite.connect(f"file:{quote(path)}?mode=ro", uri=True) as connection:
-        serde = RawSerializer()
+        connection.text_factory = text_or_bytes
+        serde = RawSerializer(lenient=True)
         saver = AsyncSqliteSaver(connection, serde=serde)
         saver.is_setup = True  # otherwise its first read would create tables
         yield _Sqlite(connection, saver, serde)
@@ -387,5 +445,5 @@ async def _postgresql(url: str, schema: str | None) -> AsyncIterator[Source]:
         raise DatabaseUnreachable("LangGraph's database cannot be reached") from error
     async with connection:
         await connection.set_read_only(True)
-        serde = RawSerializer()
+        serde = RawSerializer(lenient=True)
         yield _Postgresql(connection, AsyncPostgresSaver(connection, serde=serde), serde)

@@ -19,8 +19,9 @@ from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPA
 
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import Database
-from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
+from memalchemy.errors import Corrupt
 from memalchemy.importers.target import NewCheckpoint, OnConflict, Outcome, Status, Target, Thread
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of
 from memalchemy.integrations.langgraph import _records as records
 from memalchemy.integrations.langgraph._pending import compare_writes
 from memalchemy.integrations.langgraph._source import RAW, Source, StoredItem, open_source
@@ -34,8 +35,8 @@ _METHODS = {(module, name) for module, name, _ in SAFE_MSGPACK_METHODS}
 class ImportReport:
     """The results of an import, or of a dry run.
 
-    ``checkpoints`` are the new ones, the unchanged ones, those of threads in conflict, and those of
-    threads that cannot be stored; ``items`` are these and the ``expired`` ones, which are not
+    ``checkpoints`` are the new ones, the unchanged ones, those of threads in conflict, and those
+    that cannot be read or stored; ``items`` are these and the ``expired`` ones, which are not
     imported. ``writes`` and ``vectors`` are those that were written: an unchanged checkpoint may
     have got pending writes that it lacked. ``thread_statuses`` counts the threads by the status
     that `memalchemy.importers.target.Outcome` describes. ``problems`` names what could not be
@@ -118,8 +119,9 @@ async def import_langgraph(
             db, prefix=prefix, on_conflict=on_conflict, dry_run=dry_run, index_text=index_text
         )
         work = _Import(source, target, report, progress)
-        await work.threads()
-        await work.items()
+        async with target:
+            await work.threads()
+            await work.items()
         report.classes = sorted(source.serde.classes - SAFE_MSGPACK_TYPES - _METHODS)
     return report
 
@@ -130,6 +132,8 @@ class _Import:
     target: Target
     report: ImportReport
     progress: Callable[[ImportReport], object] | None
+    _gone: set[tuple[str, str, str]] = field(default_factory=set)
+    """Checkpoints that were deleted from the source meanwhile."""
 
     def advance(self, done: int = 1) -> None:
         self.report.done += done
@@ -139,20 +143,36 @@ class _Import:
     async def threads(self) -> None:
         report, total = self.report, 0
         for thread_id, names in groupby(await self.source.logs(), key=lambda log: log[0]):
-            below = [checkpoint_ns for _, checkpoint_ns in names if checkpoint_ns]
+            namespaces = [checkpoint_ns for _, checkpoint_ns in names]
+            below = [one for one in namespaces if one and isinstance(one, str)]
+            if not isinstance(thread_id, str):
+                report.threads += 1
+                self._lose(f"thread {thread_id!r} has an id that is no text")
+                continue
+            for one in namespaces:
+                if not isinstance(one, str):
+                    self._lose(f"thread {thread_id!r}: namespace {one!r} is no text")
             root, *logs = [await self._log(thread_id, ns) for ns in ("", *below)]
             count = sum(len(log.checkpoint_ids) for log in (root, *logs))
             done = report.done
+            self._gone.clear()
             outcome = await self.target.write(replace(root, below=logs))
             report.threads += 1
-            count -= outcome.unreadable  # deleted from the source meanwhile
+            count -= len(self._gone)
             total += count
             self._count(outcome, count)
             self.advance(done + count - report.done)
         report.checkpoints = total
 
+    def _lose(self, problem: str) -> None:
+        self.report.bad_checkpoints += 1
+        self.report.problems.append(problem)
+
     def _count(self, outcome: Outcome, checkpoints: int) -> None:
-        report, left = self.report, checkpoints - outcome.written
+        report = self.report
+        bad = sum(_is_of_checkpoint(one) for one in outcome.left_out)
+        left = max(0, checkpoints - outcome.written - bad)
+        report.bad_checkpoints += min(bad, checkpoints - outcome.written)
         report.thread_statuses.setdefault(outcome.status, 0)
         report.thread_statuses[outcome.status] += 1
         report.new_checkpoints += outcome.written
@@ -166,6 +186,7 @@ class _Import:
         if outcome.problem is not None:
             problems = report.skipped if outcome.status == "skipped" else report.problems
             problems.append(f"thread {outcome.name!r}: {outcome.problem}")
+        report.problems += [f"thread {outcome.name!r}: left out: {one}" for one in outcome.left_out]
 
     async def _log(self, thread_id: str, checkpoint_ns: str) -> Thread:
         """Return the log of a checkpoint namespace, which has the checkpoints sorted by id."""
@@ -174,27 +195,33 @@ class _Import:
             place = thread_id, checkpoint_ns, checkpoint_id
             found = await self.source.checkpoint(*place)
             if found is None:
+                self._gone.add(place)
                 return None
             state = records.to_state(RAW, checkpoint_ns, found.checkpoint, found.metadata, {})
             _check_state(checkpoint_id, state, found)
             parent_id = _parent(found)
             known = records.filterable(found.metadata, checkpoint_ns)
+            writes, left_out = await self.source.pending(*place)
             return NewCheckpoint(
                 checkpoint_id,
                 state,
                 records.time_of(found.checkpoint),
                 parent_id,
                 records.without_false_counters(known, state),
-                await self.source.pending(*place),
+                writes,
                 records.time_of_id(checkpoint_id),
                 records.save_options(found.metadata, state, parent_id),
+                left_out,
             )
 
+        ids = await self.source.checkpoint_ids(thread_id, checkpoint_ns)
+        named = [one for one in ids if isinstance(one, str)]
         return Thread(
             records.namespace_of(checkpoint_ns),
             thread_id,
-            await self.source.checkpoint_ids(thread_id, checkpoint_ns),
+            named,
             load,
+            left_out=["a checkpoint: has an id that is no text"] * (len(ids) - len(named)),
             options=LOG_OPTIONS,
             compare_writes=compare_writes,
             on_save=self.advance,
@@ -203,12 +230,14 @@ class _Import:
     async def items(self) -> None:
         store, report, on_conflict = Store(self.target.db), self.report, self.target.on_conflict
         seen = 0
-        async for page in self.source.items():
-            seen += len(page)
+        async for page, left_out in self.source.items():
+            seen += len(page) + len(left_out)
+            report.bad_items += len(left_out)
+            report.problems += [f"item {one}" for one in left_out]
             now = datetime.now(UTC)
             alive = [one for one in page if one.expires_at is None or one.expires_at > now]
             report.expired += len(page) - len(alive)
-            there = await store.get_items(map(_name, alive), refresh=False)
+            there, alive = await self._items_there(store, alive)
             new = []
             for one in alive:
                 found = there.get(_name(one))
@@ -220,23 +249,47 @@ class _Import:
                     report.conflicting_items += 1
                     problems = report.skipped if on_conflict == "skip" else report.problems
                     problems.append(f"item {_path(one)!r}: another is there already")
-            if new and not self.target.dry_run:
+            if new and self.target.dry_run:
+                async with self.target.rehearsal() as db:
+                    new = await self._put_items(Store(db), new)
+            elif new:
                 new = await self._put_items(store, new)
                 await self._compare(store, new)
             report.new_items += len(new)
             report.vectors += sum(len(v) for one in new for v in one.vectors.values())
-            self.advance(len(page))
+            self.advance(len(page) + len(left_out))
         report.items = seen
+
+    async def _items_there(
+        self, store: Store, items: list[StoredItem]
+    ) -> tuple[dict[Any, StoreItem], list[StoredItem]]:
+        """Return those of the items that are there, and those whose names can be stored."""
+        try:
+            return dict(await store.get_items(map(_name, items), refresh=False)), items
+        except UNREADABLE as error:
+            if len(items) == 1:
+                self._leave(items[0], error)
+                return {}, []
+        there: dict[Any, StoreItem] = {}
+        readable: list[StoredItem] = []
+        for one in items:
+            found, same = await self._items_there(store, [one])
+            there |= found
+            readable += same
+        return there, readable
+
+    def _leave(self, item: StoredItem, error: Exception) -> None:
+        self.report.bad_items += 1
+        self.report.problems.append(f"item {_path(item)!r}: {problem_of(error)}")
 
     async def _put_items(self, store: Store, items: list[StoredItem]) -> list[StoredItem]:
         """Write those of the items that can be stored, and return them."""
         try:
             await store.put_batch(_new_item(one) for one in items)
-        except (NotSerialisable, TooLarge) as error:
+        except UNREADABLE as error:
             if len(items) > 1:
                 return [kept for one in items for kept in await self._put_items(store, [one])]
-            self.report.bad_items += 1
-            self.report.problems.append(f"item {_path(items[0])!r}: cannot be stored: {error}")
+            self._leave(items[0], error)
             return []
         return items
 
@@ -268,11 +321,16 @@ def _check_state(checkpoint_id: str, state: Mapping[str, Any], theirs: Checkpoin
     """Compare what a saver makes of a state with LangGraph's own reading of the checkpoint.
 
     Raises:
-        Corrupt: it is something else.
+        Unusable: it is something else.
     """
     checkpoint, metadata = records.from_state(RAW, checkpoint_id, state)
     if metadata != theirs.metadata or _packed(checkpoint) != _packed(theirs.checkpoint):
-        raise Corrupt(f"checkpoint {checkpoint_id!r} would read back as something else")
+        raise Unusable("would read back as something else")
+
+
+def _is_of_checkpoint(left_out: str) -> bool:
+    """Return whether a name is that of a checkpoint, and not of one of its writes."""
+    return not left_out.partition(": ")[0].partition(", write ")[1]
 
 
 def _packed(checkpoint: Mapping[str, Any]) -> dict[str, Any]:

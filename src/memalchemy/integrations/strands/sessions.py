@@ -10,7 +10,6 @@ from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
-from memalchemy._retry import retry_on_conflict
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Entry, Retention
 from memalchemy.errors import Conflict, MemalchemyError
@@ -122,23 +121,19 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         """Replace the state of an agent; the time of its creation stays.
 
         Raises:
-            SessionException: the session has no such agent; or others changed it 20 times while
-                this was tried, and nothing was written.
+            SessionException: the session has no such agent; nothing was written.
         """
         agents = self.agents(session_agent.agent_id)
         target = f"Agent {session_agent.agent_id} in session {session_id}"
 
-        async def attempt() -> None:
-            found = await agents.snapshot(session_id)
+        def replaced(found: Any) -> dict[str, Any]:
             if found is None:
                 raise SessionException(f"{target} does not exist")
-            session_agent.created_at = found.state["created_at"]
-            await agents.save(
-                asdict(session_agent), session_id, expected_parent=found.checkpoint_id
-            )
+            session_agent.created_at = found["created_at"]
+            return asdict(session_agent)
 
         with self.translated_errors():
-            await retry_on_conflict(attempt, target)
+            await agents.change(session_id, replaced)
 
     # --- Messages ---------------------------------------------------------------------------------
 
@@ -239,21 +234,19 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         """Replace the state of a group of agents.
 
         Raises:
-            SessionException: the session has no such group; or others changed it 20 times while
-                this was tried, and nothing was written.
+            SessionException: the session has no such group; nothing was written.
         """
         groups = self.multi_agents(multi_agent.id)
         state = multi_agent.serialize_state()
         target = f"MultiAgent {multi_agent.id} in session {session_id}"
 
-        async def attempt() -> None:
-            known = await groups.list_checkpoints(session_id, 1)
-            if not known:
+        def replaced(found: Any) -> Any:
+            if found is None:
                 raise SessionException(f"{target} does not exist")
-            await groups.save(state, session_id, expected_parent=known[0])
+            return state
 
         with self.translated_errors():
-            await retry_on_conflict(attempt, target)
+            await groups.change(session_id, replaced)
 
     create_session: Final = blocking(acreate_session)
     read_session: Final = blocking(aread_session)

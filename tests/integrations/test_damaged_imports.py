@@ -517,8 +517,8 @@ def facts_in(file: Path) -> Counter[str]:
         for one in asyncio.run(items())
     ]
     texts = (json.dumps(one, sort_keys=True, default=repr) for one in found)
-    # A fact says when it was written here.
-    undated = (re.sub(r'"as_of": "[^"]*"', "", text) for text in texts)
+    # A fact says when it was written here, LlamaIndex's archived message how many are before it.
+    undated = (re.sub(r'"as_of": "[^"]*"|"position": \d+', "", text) for text in texts)
     return Counter(text.replace(str(file.parent), "") for text in undated)
 
 

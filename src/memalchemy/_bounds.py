@@ -49,7 +49,7 @@ _TAGGED = b"\xc1"
 
 
 class Oversized(ValueError):
-    """What is to be decoded would take more memory than its size allows."""
+    """Bytes that would take more memory to decode than their size allows."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(f"would take over {limit:,} bytes of memory")
@@ -417,7 +417,7 @@ def _list_keys(part: bytes) -> list[list[tuple[int, int]]]:
 
 _EXTENSION_HEADS = bytes([0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 0xD8])
 _BUILTINS = b"builtins"
-"""What the content of an extension that is a set has in it."""
+"""The module of Python's sets, which the content of their extension names."""
 _WITH_FORESEEN_HASHES: dict[tuple[str, str], Callable[..., Any]] = {
     ("uuid", "UUID"): UUID,
     ("decimal", "Decimal"): Decimal,
@@ -507,7 +507,7 @@ class _Foreign:
 
 
 class _Unhashed:
-    """What no hash can be foreseen of, or is not made at all."""
+    """Stand-in of an object whose hash cannot be foreseen, or that is not made at all."""
 
 
 def _foreign_object(content: bytes, depth: int = 1) -> Any:

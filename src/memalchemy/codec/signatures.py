@@ -64,7 +64,7 @@ NO_ROWS = Sums(0, 0, 0)
 
 
 class _Scheme(NamedTuple):
-    """How a signature was made: with which key, of which bytes."""
+    """Key with which a signature was made, and the encoding of the bytes that it signs."""
 
     prefix: bytes
     """The version and the id of the key, with which the signature begins."""

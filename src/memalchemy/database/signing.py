@@ -57,7 +57,7 @@ class Work:
     removed: Executable | None = None
     """The query that finds the logs or items which it will remove."""
     proves: str | None = None
-    """What has to be proven before the statement is sent; see `statements.PROVES`."""
+    """The kind of proof that is needed before the statement is sent; see `statements.PROVES`."""
     removes_tenant: bool = False
     """True if it removes all that a tenant has in the table."""
 

@@ -31,7 +31,7 @@ PATIENCE = 5.0
 """Seconds that a fork waits for the work on SQLite files, all of it together."""
 
 _DESCRIPTORS = "/proc/self/fd"
-"""Where Linux lists the open files of a process, as links to their names."""
+"""Directory in which Linux lists the open files of a process, as links to their names."""
 
 FileId = tuple[int, int]
 

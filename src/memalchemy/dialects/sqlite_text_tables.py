@@ -27,7 +27,7 @@ _META_TERMS = """(
 
 @dataclass(frozen=True)
 class _Index:
-    """One index, as the schema's first revision makes it.
+    """Text index as the first revision of the schema makes it.
 
     Attributes:
         of: the columns of its table that it is of.

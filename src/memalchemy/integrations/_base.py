@@ -59,7 +59,7 @@ KEPT = 16
 
 _opened: weakref.WeakValueDictionary[object, Database] = weakref.WeakValueDictionary()
 _kept: OrderedDict[object, tuple[Database, Loop]] = OrderedDict()
-"""Of these the ones that were used last, so that they outlive the objects of a request."""
+"""The databases of `_opened` that were used last: they outlive the objects of a request."""
 _loops: weakref.WeakKeyDictionary[object, weakref.ref[Loop]] = weakref.WeakKeyDictionary()
 _lock = _fork_safe_locks.create_lock()
 

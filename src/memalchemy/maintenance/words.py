@@ -244,7 +244,7 @@ class Change(NamedTuple):
 
 @dataclass(slots=True)
 class WordRebuild:
-    """One run over the tenants of a database."""
+    """Run of the rebuilding of words over the tenants of a database, and its result."""
 
     _namespaces: tuple[str, ...] | Literal["all"]
     _thread_id: str | None
@@ -264,7 +264,7 @@ class WordRebuild:
     _done: int = 0
     _total: int = 0
     _lost: set[tuple[Kind, str]] = field(default_factory=set)
-    """What `read_lost_words` returns for the current tenant."""
+    """The namespaces that `read_lost_words` returns for the current tenant."""
 
     @classmethod
     def survey(cls, thread_id: str | None, *, counts_unnamed: bool) -> WordRebuild:

@@ -42,6 +42,7 @@ async def filled(db: Database) -> Store:
     return store
 
 
+@pytest.mark.unwalled_only("an index is built by the owner of the tables")
 @pytest.mark.parametrize(("operator", "metric"), OPERATORS.items())
 async def test_an_operator_finds_what_a_search_finds_and_uses_its_index(
     filled: Store, operator: str, metric: str

@@ -102,7 +102,7 @@ class Watch:
             if not sender.startswith(_DIRECT):
                 self.complaints.append(f"{sender} sends statements without a program: {sql}")
             return
-        author = _author(_program_run_by(frame))
+        author = _author(_program_run_by(frame), statement)
         if not author.startswith("memalchemy"):
             return
         name = _registered_name(statement)
@@ -174,14 +174,21 @@ def _program_run_by(frame: FrameType) -> GeneratorType[Any, Any, Any]:
         at = running.gr_frame
 
 
-def _author(program: GeneratorType[Any, Any, Any]) -> str:
-    """The module of the innermost generator: the one that yielded the statement."""
+def _author(program: GeneratorType[Any, Any, Any], statement: object) -> str:
+    """The module of the innermost generator: the one that yielded the *statement*."""
     while True:
         frame = program.gi_frame
         inner = program.gi_yieldfrom
-        if inner is None and frame is not None and frame.f_code.co_name == "checked":
-            inner = frame.f_locals["running"]  # see `key_registry.before_payloads`
+        # What runs another program passes its statements on, or sends some of its own.
+        passed_on = inner is None or _local(inner, "statement") is statement
+        if frame is not None and passed_on and "running" in frame.f_locals:
+            inner = frame.f_locals["running"]
         if not isinstance(inner, GeneratorType):
             break
         program = inner
     return "" if frame is None else str(frame.f_globals.get("__name__", ""))
+
+
+def _local(generator: object, name: str) -> object:
+    frame = generator.gi_frame if isinstance(generator, GeneratorType) else None
+    return None if frame is None else frame.f_locals.get(name)

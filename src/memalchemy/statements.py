@@ -1,6 +1,7 @@
 """Registry of every statement that memalchemy can emit.
 
-A statement is built once for a dialect and a variant and executed with bound values only. Because
+A statement is built once for a dialect and a choice of arguments, and executed with bound values
+only. Because
 all of them are enumerable, each is compiled for every dialect, kept as reviewed golden SQL, and the
 test suite fails on an executed statement that is not here.
 """
@@ -27,9 +28,15 @@ from sqlalchemy import (
 )
 
 from memalchemy.dialects import Dialect
+from memalchemy.variants import Varying, nothing, varies
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+Build = Callable[..., Executable | None]
+
+_Key = tuple[str, tuple[str, ...], tuple[tuple[str, Any], ...]]
+"""The name of a dialect, its variants, and the choice of a statement's arguments."""
 
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
@@ -77,7 +84,7 @@ class Answer(list[Row[Any]]):
 
 
 class IntegerRange(Sequence[int]):
-    """Whole numbers from *low* to *high* as the values of a variant: they stand in the SQL text.
+    """Whole numbers from *low* to *high* as the values of an argument: they stand in the SQL text.
 
     A number of rows or dimensions that a partial index is for cannot be bound. *samples* stand for
     all of them where statements are enumerated.
@@ -114,51 +121,67 @@ def program_of(*statements: Executable, binds: Parameters = None) -> Program[Ans
 
 
 class Statement(Generic[P]):
-    """Family of statements: one for each dialect and variant, built on first use."""
+    """Family of statements: one for each dialect and choice of arguments, built on first use."""
 
     def __init__(
-        self, build: Callable[..., Executable | None], variants: dict[str, Sequence[Any]]
+        self, build: Callable[..., Executable | None], choices: dict[str, Sequence[Any]]
     ) -> None:
         module = build.__module__.removeprefix("memalchemy.")
         self.name: str = f"{module}.{build.__name__.lstrip('_')}"
-        self._build = build
-        self._variants = variants
-        self._built: dict[tuple[str, tuple[tuple[str, Any], ...]], Executable | None] = {}
-        """By `Dialect.variant` and the values of the statement's own variants."""
+        self._build: Varying[..., Executable | None] = varies(build)
+        self._choices = choices
+        self._built: dict[_Key, Executable | None] = {}
         self.__doc__ = build.__doc__
 
-    def __call__(self, dialect: Dialect, **variant: Any) -> Executable:
-        statement = self._get(dialect, variant)
+    def on(self, variant: str) -> Callable[[Build], Build]:
+        """Register the decorated builder in place of the general one on *variant*."""
+        return self._build.on(variant)
+
+    def not_on(self, *variants: str) -> None:
+        """Say that *variants* have no such statement."""
+        for variant in variants:
+            self._build.on(variant)(nothing)
+
+    def general(self, dialect: Dialect, **choice: Any) -> Any:
+        """Build the general statement: for those in its place that add to it."""
+        return self._build.general(dialect, **choice)
+
+    def __call__(self, dialect: Dialect, **choice: Any) -> Executable:
+        statement = self._get(dialect, choice)
         if statement is None:
-            raise AssertionError(f"{self.name} is not a statement of {dialect.variant}")
+            raise AssertionError(f"{self.name} is not a statement of {_shown(dialect)}")
         return statement
 
-    def _get(self, dialect: Dialect, variant: dict[str, Any]) -> Executable | None:
-        key = (dialect.variant, tuple(sorted(variant.items())))
+    def _get(self, dialect: Dialect, choice: dict[str, Any]) -> Executable | None:
+        key = (dialect.name, dialect.variants, tuple(sorted(choice.items())))
         if key not in self._built:
-            for name, value in variant.items():
-                if value not in self._variants[name]:
+            for name, value in choice.items():
+                if value not in self._choices[name]:
                     raise AssertionError(f"{self.name}: {name}={value!r} is not registered")
             # Threads may build it at once; all are given the same object, which caches go by.
-            built = self._built.setdefault(key, self._build(dialect, **variant))
+            built = self._built.setdefault(key, self._build(dialect, **choice))
             if built is not None:
-                _ORIGINS[built] = self, dialect.variant, variant
+                _ORIGINS[built] = self, choice
         return self._built[key]
 
     def enumerate(self, dialect: Dialect) -> Iterator[tuple[str, Executable]]:
         """Yield every (name, statement) of this family on *dialect*."""
-        for values in itertools.product(*self._variants.values()):
-            variant = dict(zip(self._variants, values, strict=True))
-            statement = self._get(dialect, variant)
+        for values in itertools.product(*self._choices.values()):
+            choice = dict(zip(self._choices, values, strict=True))
+            statement = self._get(dialect, choice)
             if statement is not None:
-                shown = ", ".join(f"{k}={v}" for k, v in variant.items())
+                shown = ", ".join(f"{k}={v}" for k, v in choice.items())
                 yield f"{self.name}({shown})", statement
+
+
+def _shown(dialect: Dialect) -> str:
+    return " on ".join((dialect.name, *dialect.variants))
 
 
 REGISTRY: dict[str, Statement[Any]] = {}
 
-_ORIGINS: dict[Executable, tuple[Statement[Any], str, dict[str, Any]]] = {}
-"""The family of each statement that was built, the variant of the dialect, and its own."""
+_ORIGINS: dict[Executable, tuple[Statement[Any], dict[str, Any]]] = {}
+"""The family of each statement that was built, and the choice of its arguments."""
 
 
 def built_for(dialect: Dialect, statement: Executable) -> Executable:
@@ -167,31 +190,41 @@ def built_for(dialect: Dialect, statement: Executable) -> Executable:
     An operation may build a statement before the server is known; see `Dialect.learn`. A statement
     that is not of the registry stays as it is.
     """
-    family, variant, own = _ORIGINS.get(statement, (None, "", {}))
-    return statement if family is None or variant == dialect.variant else family(dialect, **own)
+    family, choice = _ORIGINS.get(statement, (None, {}))
+    return statement if family is None else family(dialect, **choice)
 
 
-def statement(**variants: Sequence[Any]) -> Callable[[Callable[..., Any]], Statement[Any]]:
-    """Register a statement builder; each keyword lists the values that a variant can take.
+def statement(
+    *, only_on: str | None = None, **choices: Sequence[Any]
+) -> Callable[[Callable[..., Any]], Statement[Any]]:
+    """Register a statement builder; each keyword lists the values that an argument can take.
 
-    The builder returns ``None`` where a dialect has no such statement.
+    The builder returns ``None`` where a dialect has no such statement. With *only_on* it is that of
+    one variant, and others have none.
     """
 
-    return lambda build: register(build, variants)
+    return lambda build: register(build, choices, only_on=only_on)
 
 
 def register(
-    build: Callable[..., Executable | None], variants: Mapping[str, Sequence[Any]], suffix: str = ""
+    build: Build,
+    choices: Mapping[str, Sequence[Any]],
+    suffix: str = "",
+    *,
+    only_on: str | None = None,
 ) -> Statement[Any]:
     """Register a statement under the name of its builder and a suffix."""
-    made: Statement[Any] = Statement(build, dict(variants))
+    made: Statement[Any] = Statement(build, dict(choices))
+    if only_on is not None:
+        made._build = Varying(nothing)
+        made._build.on(only_on)(build)
     made.name += suffix
     REGISTRY[made.name] = made
     return made
 
 
 def removal(
-    columns: Mapping[str, Sequence[str]], **variants: Sequence[Any]
+    columns: Mapping[str, Sequence[str]], **choices: Sequence[Any]
 ) -> Callable[[Callable[..., Any]], Statement[Any]]:
     """Register a builder of statements that remove rows, and with them what finds those before.
 
@@ -200,22 +233,22 @@ def removal(
 
     def registered(build: Callable[..., Executable | None]) -> Statement[Any]:
         @wraps(build)
-        def find(dialect: Dialect, **variant: Any) -> Executable | None:
-            removing: Any = build(dialect, **variant)
+        def find(dialect: Dialect, **choice: Any) -> Executable | None:
+            removing: Any = build(dialect, **choice)
             if removing is None or removing.table.name not in columns:
                 return None
             found = (removing.table.c[name] for name in columns[removing.table.name])
             return select(*found).where(removing.whereclause)
 
         @wraps(build)
-        def remove(dialect: Dialect, **variant: Any) -> Executable | None:
-            removing, query = build(dialect, **variant), finder._get(dialect, variant)
+        def remove(dialect: Dialect, **choice: Any) -> Executable | None:
+            removing, query = build(dialect, **choice), finder._get(dialect, choice)
             if removing is None or query is None:
                 return removing
             return removing.execution_options(**{FINDS: query})
 
-        finder = register(find, variants, ".found")
-        return statement(**variants)(remove)
+        finder = register(find, choices, ".found")
+        return register(remove, choices)
 
     return registered
 

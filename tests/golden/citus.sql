@@ -1,3 +1,9 @@
+-- checkpoints.citus.read_links()
+SELECT deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = ANY ($2::BIGINT[])
+
 -- checkpoints.erase.clear_fork_origin()
 UPDATE threads
 SET forked_from=NULL, forked_seq=NULL
@@ -1738,12 +1744,6 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
   chain.head_signature, 0 AS is_newest
 FROM chain
 ORDER BY chain.seq
-
--- checkpoints.load.read_links()
-SELECT deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum, deltas.payload
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq = ANY ($2::BIGINT[])
 
 -- checkpoints.load.read_snapshot(which=newest, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
@@ -4156,79 +4156,6 @@ AND (threads.deleted_at IS NULL
   OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
   OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 
--- log.bulk_delete.count_prunable()
-WITH RECURSIVE page AS (
-  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.log_id = $1::UUID), kept AS MATERIALIZED (
-  SELECT page.log_id AS log_id, (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = page.log_id
-    AND newest.log_id = $1::UUID
-    ORDER BY newest.seq DESC
-    LIMIT $2::INTEGER
-    OFFSET $3) AS first_kept
-  FROM page), ranked AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
-  WHEN (checkpoints.seq < kept.first_kept
-    AND checkpoints.ordinal % $4::BIGINT != 0
-    AND checkpoints.occurred_at < $5::TIMESTAMP WITH TIME ZONE) THEN 1
-  ELSE 0 END AS goes
-  FROM checkpoints
-  JOIN kept ON checkpoints.log_id = kept.log_id
-  WHERE checkpoints.log_id = $1::UUID),
-needed(log_id, checkpoint_id) AS (
-  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-  FROM needed
-  JOIN checkpoints ON checkpoints.log_id = needed.log_id
-  AND checkpoints.checkpoint_id = needed.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL
-  AND checkpoints.log_id = $1::UUID)
-SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM page
-JOIN (
-  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
-    max(each_position.going) AS going, max(each_position.state) AS state,
-    max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND CASE
-      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
-          SELECT needed.log_id, needed.checkpoint_id
-          FROM needed)) THEN 0
-      ELSE 1 END != 0) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.log_id = page.log_id
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    AND deltas.log_id = $1::UUID
-    UNION ALL
-    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
-      1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.log_id = page.log_id
-    WHERE deltas.base_seq IS NOT NULL
-    AND deltas.log_id = $1::UUID) AS each_position
-  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
-GROUP BY page.log_id, page.thread_id, page.namespace
-ORDER BY page.thread_id, page.namespace
-
 -- log.bulk_delete.delete_pruned_checkpoints(named=True)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
@@ -4944,6 +4871,203 @@ SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires
   threads.deleted_at
 FROM threads
 WHERE threads.log_id = $1::UUID
+
+-- log.citus.count_prunable()
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.log_id = $1::UUID), kept AS MATERIALIZED (
+  SELECT page.log_id AS log_id, (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = page.log_id
+    AND newest.log_id = $1::UUID
+    ORDER BY newest.seq DESC
+    LIMIT $2::INTEGER
+    OFFSET $3) AS first_kept
+  FROM page), ranked AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $4::BIGINT != 0
+    AND checkpoints.occurred_at < $5::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id
+  WHERE checkpoints.log_id = $1::UUID),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL
+  AND checkpoints.log_id = $1::UUID)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    AND deltas.log_id = $1::UUID
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL
+    AND deltas.log_id = $1::UUID) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.citus.find_base()
+SELECT 1
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+AND deltas.checksum = $3::BIGINT
+
+-- log.citus.find_heads_of_thread()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at, threads.version, threads.tenant, threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+
+-- log.citus.look_at_log(based=True, parent=True)
+SELECT CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = $1::UUID
+    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
+ELSE 1 END AS "new", CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = $1::UUID
+    AND deltas.seq = $3::BIGINT
+    AND deltas.checksum = $4::BIGINT)) THEN 1
+ELSE 0 END AS base, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.checkpoint_id = $5::VARCHAR)) THEN 1
+ELSE 0 END AS parent
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.citus.look_at_log(based=True, parent=False)
+SELECT CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = $1::UUID
+    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
+ELSE 1 END AS "new", CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = $1::UUID
+    AND deltas.seq = $3::BIGINT
+    AND deltas.checksum = $4::BIGINT)) THEN 1
+ELSE 0 END AS base
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.citus.look_at_log(based=False, parent=True)
+SELECT CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = $1::UUID
+    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
+ELSE 1 END AS "new", CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.checkpoint_id = $3::VARCHAR)) THEN 1
+ELSE 0 END AS parent
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.citus.look_at_log(based=False, parent=False)
+SELECT CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM checkpoints AS known
+    WHERE known.log_id = $1::UUID
+    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
+ELSE 1 END AS "new"
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.citus.move_written_head(condition=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.epoch = $8::BIGINT
+AND threads.head_id = $9::VARCHAR
+AND threads.next_seq = $10::BIGINT
+AND threads.updated_at = $11::TIMESTAMP WITH TIME ZONE
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.citus.move_written_head(condition=newest)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
+  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $8::VARCHAR
+AND threads.epoch = $9::BIGINT
+AND threads.head_id = $10::VARCHAR
+AND threads.next_seq = $11::BIGINT
+AND threads.updated_at = $12::TIMESTAMP WITH TIME ZONE
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.citus.uncount_checkpoint()
+UPDATE threads
+SET last_ordinal=(threads.last_ordinal - $1::BIGINT)
+WHERE threads.log_id = $2::UUID
 
 -- log.copy.copy_head()
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
@@ -6008,131 +6132,12 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.find_base()
-SELECT 1
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq = $2::BIGINT
-AND deltas.checksum = $3::BIGINT
-
--- log.heads.find_heads_of_thread()
-SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at, threads.version, threads.tenant, threads.thread_id
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-
 -- log.heads.lock_log()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
   threads.deleted_at, threads.version, threads.tenant, threads.thread_id
 FROM threads
 WHERE threads.log_id = $1::UUID
 FOR UPDATE OF threads
-
--- log.heads.look_at_log(based=True, parent=True)
-SELECT CASE
-WHEN (EXISTS (
-    SELECT 1
-    FROM checkpoints AS known
-    WHERE known.log_id = $1::UUID
-    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
-ELSE 1 END AS "new", CASE
-WHEN (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = $1::UUID
-    AND deltas.seq = $3::BIGINT
-    AND deltas.checksum = $4::BIGINT)) THEN 1
-ELSE 0 END AS base, CASE
-WHEN (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.log_id = $1::UUID
-    AND checkpoints.checkpoint_id = $5::VARCHAR)) THEN 1
-ELSE 0 END AS parent
-FROM threads
-WHERE threads.log_id = $1::UUID
-
--- log.heads.look_at_log(based=True, parent=False)
-SELECT CASE
-WHEN (EXISTS (
-    SELECT 1
-    FROM checkpoints AS known
-    WHERE known.log_id = $1::UUID
-    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
-ELSE 1 END AS "new", CASE
-WHEN (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = $1::UUID
-    AND deltas.seq = $3::BIGINT
-    AND deltas.checksum = $4::BIGINT)) THEN 1
-ELSE 0 END AS base
-FROM threads
-WHERE threads.log_id = $1::UUID
-
--- log.heads.look_at_log(based=False, parent=True)
-SELECT CASE
-WHEN (EXISTS (
-    SELECT 1
-    FROM checkpoints AS known
-    WHERE known.log_id = $1::UUID
-    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
-ELSE 1 END AS "new", CASE
-WHEN (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.log_id = $1::UUID
-    AND checkpoints.checkpoint_id = $3::VARCHAR)) THEN 1
-ELSE 0 END AS parent
-FROM threads
-WHERE threads.log_id = $1::UUID
-
--- log.heads.look_at_log(based=False, parent=False)
-SELECT CASE
-WHEN (EXISTS (
-    SELECT 1
-    FROM checkpoints AS known
-    WHERE known.log_id = $1::UUID
-    AND known.checkpoint_id = $2::VARCHAR)) THEN 0
-ELSE 1 END AS "new"
-FROM threads
-WHERE threads.log_id = $1::UUID
-
--- log.heads.move_written_head(condition=any)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
-  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
-  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
-WHERE threads.log_id = $7::UUID
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND threads.epoch = $8::BIGINT
-AND threads.head_id = $9::VARCHAR
-AND threads.next_seq = $10::BIGINT
-AND threads.updated_at = $11::TIMESTAMP WITH TIME ZONE
-RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal
-
--- log.heads.move_written_head(condition=newest)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
-  last_ordinal=(threads.last_ordinal + $2::BIGINT), head_id=$3::VARCHAR,
-  previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
-WHERE threads.log_id = $7::UUID
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id = $8::VARCHAR
-AND threads.epoch = $9::BIGINT
-AND threads.head_id = $10::VARCHAR
-AND threads.next_seq = $11::BIGINT
-AND threads.updated_at = $12::TIMESTAMP WITH TIME ZONE
-RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal
 
 -- log.heads.read_head()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
@@ -6158,11 +6163,6 @@ WHERE threads.log_id = $4::UUID
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-
--- log.heads.uncount_checkpoint()
-UPDATE threads
-SET last_ordinal=(threads.last_ordinal - $1::BIGINT)
-WHERE threads.log_id = $2::UUID
 
 -- log.listing.list_all_threads()
 SELECT DISTINCT threads.thread_id
@@ -8426,7 +8426,7 @@ AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.thread_id, threads.namespace
 LIMIT $3
 
--- maintenance.sign.read_items_to_sign(locks=False)
+-- maintenance.sign.read_items_to_sign()
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta,
   store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,

@@ -3838,13 +3838,6 @@ AND deltas.entry_key IN (
     SELECT each_.entry_key
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (entry_key VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.append.insert_checkpoint()
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES (:k_log_id, :p_seq, :k_tenant, :p_checkpoint_id, nullif(coalesce(:p_parent_id,
-        :p_previous_id), :p_checkpoint_id), :p_ordinal, :p_rests_on, :p_run_id, :p_meta, :p_raw_size,
-    :p_stored_size, :p_occurred_at, :p_created_at, :p_signature)
-
 -- log.append.insert_row(of=state)
 INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
     search_text, signature, payload)
@@ -3862,15 +3855,6 @@ INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrit
     checksum, stored_at, signature, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, 'write', :p_entry_key, :p_label, 0, :p_overwrites, :p_codec,
     :p_checksum, :p_stored_at, :p_signature, :p_payload)
-
--- log.append.update_checkpoint()
-UPDATE checkpoints
-SET seq=:p_seq, parent_id=nullif(coalesce(:p_parent_id, checkpoints.parent_id), :p_checkpoint_id),
-  rests_on=:p_rests_on, run_id=:p_run_id, meta=:p_meta, raw_size=:p_raw_size,
-  stored_size=:p_stored_size, occurred_at=:p_occurred_at, created_at=:p_created_at,
-  signature=:p_signature
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.checkpoint_id = :p_checkpoint_id
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -6184,173 +6168,12 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_existing(purpose=checkpoint, condition=any)
-UPDATE threads
-SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints known
-      WHERE known.log_id = :k_log_id
-      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
-  ELSE 1 END), epoch=CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
-ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
-ELSE threads.created_at END, updated_at=:p_now, active_at=:p_active_at, expires_at=:p_expires_at,
-  deleted_at=NULL
-WHERE threads.log_id = :k_log_id
-AND threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
-AND threads.namespace = :k_namespace
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal
-INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
-
--- log.heads.allot_existing(purpose=checkpoint, condition=none)
-UPDATE threads
-SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints known
-      WHERE known.log_id = :k_log_id
-      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
-  ELSE 1 END), epoch=CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
-ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
-ELSE threads.created_at END, updated_at=:p_now, active_at=:p_active_at, expires_at=:p_expires_at,
-  deleted_at=NULL
-WHERE threads.log_id = :k_log_id
-AND threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
-AND threads.namespace = :k_namespace
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.head_id IS NULL
-RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal
-INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
-
--- log.heads.allot_existing(purpose=checkpoint, condition=alive)
-UPDATE threads
-SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints known
-      WHERE known.log_id = :k_log_id
-      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
-  ELSE 1 END), epoch=CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
-ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
-ELSE threads.created_at END, updated_at=:p_now, active_at=:p_active_at, expires_at=:p_expires_at,
-  deleted_at=NULL
-WHERE threads.log_id = :k_log_id
-AND threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
-AND threads.namespace = :k_namespace
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.deleted_at IS NULL
-RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal
-INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
-
--- log.heads.allot_existing(purpose=entries, condition=any)
-UPDATE threads
-SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
-ELSE threads.epoch END, created_at=CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
-ELSE threads.created_at END, updated_at=:p_now, active_at=:p_active_at, expires_at=:p_expires_at,
-  deleted_at=NULL
-WHERE threads.log_id = :k_log_id
-AND threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
-AND threads.namespace = :k_namespace
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal
-INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
-
--- log.heads.allot_existing(purpose=entries, condition=none)
-UPDATE threads
-SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
-ELSE threads.epoch END, created_at=CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
-ELSE threads.created_at END, updated_at=:p_now, active_at=:p_active_at, expires_at=:p_expires_at,
-  deleted_at=NULL
-WHERE threads.log_id = :k_log_id
-AND threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
-AND threads.namespace = :k_namespace
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.deleted_at IS NOT NULL
-RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal
-INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
-
--- log.heads.allot_existing(purpose=write, condition=any)
-UPDATE threads
-SET next_seq=(threads.next_seq + :p_count), updated_at=:p_now, active_at=:p_active_at
-WHERE threads.log_id = :k_log_id
-AND threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
-AND threads.namespace = :k_namespace
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND (threads.deleted_at IS NULL
-  OR threads.deleted_at < :p_made_at)
-RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal
-INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
-
 -- log.heads.allot_locked()
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1),
   epoch=(threads.epoch + :p_epoch_step), updated_at=:p_now, active_at=:p_active_at,
   expires_at=:p_expires_at
 WHERE threads.log_id = :k_log_id
-RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal
-INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
-
--- log.heads.create_head(purpose=checkpoint)
-INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
-    head_id, meta, created_at, updated_at, active_at, expires_at)
-VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :p_count, CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints known
-      WHERE known.log_id = :k_log_id
-      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
-  ELSE 1 END, :p_epoch, :p_checkpoint_id, :meta, :p_now, :p_now, :p_active_at, :p_expires_at)
-RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal
-INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
-
--- log.heads.create_head(purpose=entries)
-INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
-    head_id, meta, created_at, updated_at, active_at, expires_at)
-VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :version, :last_ordinal,
-    :p_epoch, NULL, :meta, :p_now, :p_now, :p_active_at, :p_expires_at)
-RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal
-INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
-
--- log.heads.create_head(purpose=write)
-INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
-    head_id, meta, created_at, updated_at, active_at, expires_at)
-VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :version, :last_ordinal,
-    :p_epoch, NULL, :meta, :p_now, :p_now, :p_active_at, :p_expires_at)
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
@@ -7975,6 +7798,183 @@ FROM (
   SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
   FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed
 
+-- log.no_upsert.allot_existing(purpose=checkpoint, condition=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.log_id = :k_log_id
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
+ELSE threads.created_at END, updated_at=:p_now, active_at=:p_active_at, expires_at=:p_expires_at,
+  deleted_at=NULL
+WHERE threads.log_id = :k_log_id
+AND threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
+
+-- log.no_upsert.allot_existing(purpose=checkpoint, condition=none)
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.log_id = :k_log_id
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
+ELSE threads.created_at END, updated_at=:p_now, active_at=:p_active_at, expires_at=:p_expires_at,
+  deleted_at=NULL
+WHERE threads.log_id = :k_log_id
+AND threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NULL
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
+
+-- log.no_upsert.allot_existing(purpose=checkpoint, condition=alive)
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.log_id = :k_log_id
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
+ELSE threads.created_at END, updated_at=:p_now, active_at=:p_active_at, expires_at=:p_expires_at,
+  deleted_at=NULL
+WHERE threads.log_id = :k_log_id
+AND threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.deleted_at IS NULL
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
+
+-- log.no_upsert.allot_existing(purpose=entries, condition=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
+ELSE threads.created_at END, updated_at=:p_now, active_at=:p_active_at, expires_at=:p_expires_at,
+  deleted_at=NULL
+WHERE threads.log_id = :k_log_id
+AND threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
+
+-- log.no_upsert.allot_existing(purpose=entries, condition=none)
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
+ELSE threads.created_at END, updated_at=:p_now, active_at=:p_active_at, expires_at=:p_expires_at,
+  deleted_at=NULL
+WHERE threads.log_id = :k_log_id
+AND threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.deleted_at IS NOT NULL
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
+
+-- log.no_upsert.allot_existing(purpose=write, condition=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), updated_at=:p_now, active_at=:p_active_at
+WHERE threads.log_id = :k_log_id
+AND threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.deleted_at IS NULL
+  OR threads.deleted_at < :p_made_at)
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
+
+-- log.no_upsert.create_head(purpose=checkpoint)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :p_count, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.log_id = :k_log_id
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END, :p_epoch, :p_checkpoint_id, :meta, :p_now, :p_now, :p_active_at, :p_expires_at)
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
+
+-- log.no_upsert.create_head(purpose=entries)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :version, :last_ordinal,
+    :p_epoch, NULL, :meta, :p_now, :p_now, :p_active_at, :p_expires_at)
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
+
+-- log.no_upsert.create_head(purpose=write)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :version, :last_ordinal,
+    :p_epoch, NULL, :meta, :p_now, :p_now, :p_active_at, :p_expires_at)
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
+
+-- log.no_upsert.insert_checkpoint()
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES (:k_log_id, :p_seq, :k_tenant, :p_checkpoint_id, nullif(coalesce(:p_parent_id,
+        :p_previous_id), :p_checkpoint_id), :p_ordinal, :p_rests_on, :p_run_id, :p_meta, :p_raw_size,
+    :p_stored_size, :p_occurred_at, :p_created_at, :p_signature)
+
+-- log.no_upsert.update_checkpoint()
+UPDATE checkpoints
+SET seq=:p_seq, parent_id=nullif(coalesce(:p_parent_id, checkpoints.parent_id), :p_checkpoint_id),
+  rests_on=:p_rests_on, run_id=:p_run_id, meta=:p_meta, raw_size=:p_raw_size,
+  stored_size=:p_stored_size, occurred_at=:p_occurred_at, created_at=:p_created_at,
+  signature=:p_signature
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+
 -- log.pending_writes.read_writes()
 SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
   deltas.entry_key, deltas.stored_at, deltas.signature
@@ -8753,22 +8753,7 @@ AND threads.thread_id = :k_thread_id
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.sign.read_items_to_sign(locks=True)
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta,
-  store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,
-  store_items.signature
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-FOR UPDATE
-
--- maintenance.sign.read_items_to_sign(locks=False)
+-- maintenance.sign.read_items_to_sign()
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta,
   store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,
@@ -12563,6 +12548,48 @@ FROM best
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
+-- store.no_upsert.insert_item()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES (:k_tenant, :k_namespace, :k_key, :p_meta, 1, :p_codec, :p_checksum, :p_search_text,
+    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_signature, :p_value)
+
+-- store.no_upsert.update_item(expected=any)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  signature=:p_signature, value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+RETURNING store_items.version
+INTO :ret_0
+
+-- store.no_upsert.update_item(expected=none)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  signature=:p_signature, value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+RETURNING store_items.version
+INTO :ret_0
+
 -- store.read.count_items(below=False)
 SELECT count(*) AS count_1
 FROM store_items
@@ -13284,12 +13311,6 @@ AND store_items.expires_at < :p_expires_at
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.write.insert_item()
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
-VALUES (:k_tenant, :k_namespace, :k_key, :p_meta, 1, :p_codec, :p_checksum, :p_search_text,
-    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_signature, :p_value)
-
 -- store.write.lock_item()
 SELECT store_items.version, store_items.created_at
 FROM store_items
@@ -13370,39 +13391,3 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND store_items.updated_at = :p_written_at
-
--- store.write.update_item(expected=any)
-UPDATE store_items
-SET meta=:p_meta, version=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
-ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
-  field_terms=:p_field_terms, created_at=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.created_at
-ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  signature=:p_signature, value=:p_value
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-RETURNING store_items.version
-INTO :ret_0
-
--- store.write.update_item(expected=none)
-UPDATE store_items
-SET meta=:p_meta, version=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
-ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
-  field_terms=:p_field_terms, created_at=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.created_at
-ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  signature=:p_signature, value=:p_value
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-AND NOT (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)
-RETURNING store_items.version
-INTO :ret_0

@@ -4056,192 +4056,6 @@ AND (first.expires_at IS NULL
   OR first.expires_at > $5::TIMESTAMP WITH TIME ZONE)
 GROUP BY first.namespace
 
--- log.append.allot_and_insert_entries(condition=any)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
-    e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
-      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
-      search_text, occurred_at, payload)),
-head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
-      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
-      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $21::BIGINT), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
-  ELSE threads.epoch END, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
-    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-      search_text, occurred_at, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
-    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.allot_and_insert_entries(condition=none)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
-    e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
-      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
-      search_text, occurred_at, payload)),
-head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
-      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
-      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $21::BIGINT), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
-  ELSE threads.epoch END, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
-    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
-  AND threads.deleted_at IS NOT NULL
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-      search_text, occurred_at, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
-    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.allot_and_insert_entries(condition=version)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
-    e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
-      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
-      search_text, occurred_at, payload)),
-head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $12::BIGINT),
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.version = $16::BIGINT
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-      search_text, occurred_at, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
-    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.allot_and_insert_write()
-WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $10::VARCHAR, $11::VARCHAR, ($12::BIGINT + 1), $13::BIGINT,
-      $14::BIGINT, $15::BIGINT, NULL, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
-      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $12::BIGINT),
-    updated_at = $17::TIMESTAMP WITH TIME ZONE, active_at = $18::TIMESTAMP WITH TIME ZONE
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
-  AND (threads.deleted_at IS NULL
-    OR threads.deleted_at < $20::TIMESTAMP WITH TIME ZONE)
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, entry_key, label, overwrites, codec, checksum,
-      stored_at, payload, kind, depth, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS entry_key, $4::VARCHAR AS label,
-    $5::SMALLINT AS overwrites, $6::VARCHAR AS codec, $7::BIGINT AS checksum,
-    $8::TIMESTAMP WITH TIME ZONE AS stored_at, $9::BYTEA AS payload, 'write' AS kind, 0 AS depth,
-    head.next_seq - 1 AS seq
-  FROM head)
-SELECT head.next_seq - 1 AS seq
-FROM head
-
--- log.append.append_entries_to_known_head()
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
-    e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload, e_given.signature AS signature
-  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
-      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[], $11::BYTEA[]) AS e_given(back, entry_key, codec,
-      checksum, search_text, occurred_at, payload, signature)),
-head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $13::BIGINT),
-    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
-    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
-  WHERE threads.tenant = $18::VARCHAR
-  AND threads.thread_id = $19::VARCHAR
-  AND threads.namespace = $20::VARCHAR
-  AND threads.next_seq = $21::BIGINT
-  AND threads.version = $22::BIGINT
-  AND threads.last_ordinal = $23::BIGINT
-  AND threads.head_id IS NOT DISTINCT
-  FROM $24::VARCHAR
-  AND threads.previous_id IS NOT DISTINCT
-  FROM $25::VARCHAR
-  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
-  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
-  AND threads.expires_at IS NOT DISTINCT
-  FROM $28::TIMESTAMP WITH TIME ZONE
-  AND threads.meta = $29::JSONB
-  AND threads.signature IS NOT DISTINCT
-  FROM $30::BYTEA
-  AND threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-      search_text, occurred_at, payload, signature, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
-    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.signature AS signature,
-    head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
 -- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
@@ -4299,23 +4113,6 @@ AND deltas.entry_key IN (
     SELECT (each.value ->> 0) COLLATE "C" AS entry_key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- log.append.insert_entries()
-WITH e_rows AS (
-  SELECT e_given.entry_key AS entry_key, e_given.codec AS codec, e_given.checksum AS checksum,
-    e_given.search_text AS search_text, e_given.occurred_at AS occurred_at,
-    e_given.payload AS payload, e_given.seq AS seq, e_given.signature AS signature
-  FROM unnest($4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::TEXT[], $8::TIMESTAMP WITH TIME ZONE[],
-      $9::BYTEA[], $10::BIGINT[], $11::BYTEA[]) AS e_given(entry_key, codec, checksum, search_text,
-      occurred_at, payload, seq, signature))
-INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-    search_text, occurred_at, payload, seq, signature)
-SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
-  $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
-  e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-  e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.seq AS seq,
-  e_rows.signature AS signature
-FROM e_rows
-
 -- log.append.insert_row(of=state)
 INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
     search_text, signature, payload)
@@ -4333,2479 +4130,6 @@ INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrit
     checksum, stored_at, signature, payload)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, 'write', $4::VARCHAR, $5::VARCHAR, 0, $6::SMALLINT,
     $7::VARCHAR, $8::BIGINT, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA, $11::BYTEA)
-
--- log.append.save_checkpoint(mode=existing, condition=any, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $16::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
-    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $24::INTEGER
-    OFFSET $25)
-  AND checkpoints.ordinal % $26::BIGINT != 0
-  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $28::INTEGER
-              OFFSET $25)
-            AND kept.ordinal % $26::BIGINT != 0
-            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $17::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=existing, condition=any, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $16::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
-    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=existing, condition=any, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
-    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $24::INTEGER
-    OFFSET $25)
-  AND checkpoints.ordinal % $26::BIGINT != 0
-  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $28::INTEGER
-              OFFSET $25)
-            AND kept.ordinal % $26::BIGINT != 0
-            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $16::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=existing, condition=any, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
-    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=existing, condition=none, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $16::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
-    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $24::INTEGER
-    OFFSET $25)
-  AND checkpoints.ordinal % $26::BIGINT != 0
-  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $28::INTEGER
-              OFFSET $25)
-            AND kept.ordinal % $26::BIGINT != 0
-            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $17::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=existing, condition=none, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $16::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
-    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=existing, condition=none, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
-    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $24::INTEGER
-    OFFSET $25)
-  AND checkpoints.ordinal % $26::BIGINT != 0
-  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $28::INTEGER
-              OFFSET $25)
-            AND kept.ordinal % $26::BIGINT != 0
-            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $16::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=existing, condition=none, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
-    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=existing, condition=newest, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $16::VARCHAR
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $17::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
-    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($17::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($17::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $25::INTEGER
-    OFFSET $26)
-  AND checkpoints.ordinal % $27::BIGINT != 0
-  AND checkpoints.occurred_at < $28::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $29::INTEGER
-              OFFSET $26)
-            AND kept.ordinal % $27::BIGINT != 0
-            AND kept.occurred_at < $28::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $18::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=existing, condition=newest, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $16::VARCHAR
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $17::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
-    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($17::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($17::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=existing, condition=newest, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $16::VARCHAR
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
-    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($24::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($24::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $25::INTEGER
-    OFFSET $26)
-  AND checkpoints.ordinal % $27::BIGINT != 0
-  AND checkpoints.occurred_at < $28::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $29::INTEGER
-              OFFSET $26)
-            AND kept.ordinal % $27::BIGINT != 0
-            AND kept.occurred_at < $28::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $17::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=existing, condition=newest, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $16::VARCHAR
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
-    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($24::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($24::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=any, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.epoch = $16::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $17::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $18::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
-    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $26::INTEGER
-    OFFSET $27)
-  AND checkpoints.ordinal % $28::BIGINT != 0
-  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $30::INTEGER
-              OFFSET $27)
-            AND kept.ordinal % $28::BIGINT != 0
-            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $19::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=any, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.epoch = $16::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $17::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $18::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
-    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=any, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.epoch = $16::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $17::BIGINT))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
-    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $26::INTEGER
-    OFFSET $27)
-  AND checkpoints.ordinal % $28::BIGINT != 0
-  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $30::INTEGER
-              OFFSET $27)
-            AND kept.ordinal % $28::BIGINT != 0
-            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $18::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=any, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.epoch = $16::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $17::BIGINT))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
-    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=none, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.epoch = $16::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $17::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $18::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
-    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $26::INTEGER
-    OFFSET $27)
-  AND checkpoints.ordinal % $28::BIGINT != 0
-  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $30::INTEGER
-              OFFSET $27)
-            AND kept.ordinal % $28::BIGINT != 0
-            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $19::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=none, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.epoch = $16::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $17::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $18::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
-    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=none, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.epoch = $16::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $17::BIGINT))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
-    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $26::INTEGER
-    OFFSET $27)
-  AND checkpoints.ordinal % $28::BIGINT != 0
-  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $30::INTEGER
-              OFFSET $27)
-            AND kept.ordinal % $28::BIGINT != 0
-            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $18::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=none, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.epoch = $16::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $17::BIGINT))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
-    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $16::VARCHAR
-  AND threads.epoch = $17::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $18::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $19::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $20::VARCHAR AS rests_on, $21::VARCHAR AS run_id, $22::JSONB AS meta, $23::INTEGER AS raw_size,
-    $24::INTEGER AS stored_size, $25::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $26::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($19::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($19::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $27::INTEGER
-    OFFSET $28)
-  AND checkpoints.ordinal % $29::BIGINT != 0
-  AND checkpoints.occurred_at < $30::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $31::INTEGER
-              OFFSET $28)
-            AND kept.ordinal % $29::BIGINT != 0
-            AND kept.occurred_at < $30::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $20::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $16::VARCHAR
-  AND threads.epoch = $17::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $18::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.log_id = threads.log_id
-      AND checkpoints.checkpoint_id = $19::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $20::VARCHAR AS rests_on, $21::VARCHAR AS run_id, $22::JSONB AS meta, $23::INTEGER AS raw_size,
-    $24::INTEGER AS stored_size, $25::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $26::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($19::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($19::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $16::VARCHAR
-  AND threads.epoch = $17::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $18::BIGINT))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
-    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($26::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $12::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $12::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $27::INTEGER
-    OFFSET $28)
-  AND checkpoints.ordinal % $29::BIGINT != 0
-  AND checkpoints.occurred_at < $30::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $12::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $12::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $31::INTEGER
-              OFFSET $28)
-            AND kept.ordinal % $29::BIGINT != 0
-            AND kept.occurred_at < $30::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $19::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $16::VARCHAR
-  AND threads.epoch = $17::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $18::BIGINT))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
-    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($26::VARCHAR, head.previous_id),
-      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id),
-      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=create, condition=any, parent=False, retain=True)
-WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
-    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
-      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $13::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
-  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
-    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
-    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
-      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $14::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $14::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $29::INTEGER
-    OFFSET $30)
-  AND checkpoints.ordinal % $31::BIGINT != 0
-  AND checkpoints.occurred_at < $32::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $14::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $14::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $33::INTEGER
-              OFFSET $30)
-            AND kept.ordinal % $31::BIGINT != 0
-            AND kept.occurred_at < $32::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $21::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=create, condition=any, parent=False, retain=False)
-WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
-    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
-      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $13::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
-  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
-    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
-    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
-      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=create, condition=none, parent=False, retain=True)
-WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
-    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
-      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $13::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
-  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
-    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
-    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
-      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $14::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $14::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $29::INTEGER
-    OFFSET $30)
-  AND checkpoints.ordinal % $31::BIGINT != 0
-  AND checkpoints.occurred_at < $32::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $14::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $14::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $33::INTEGER
-              OFFSET $30)
-            AND kept.ordinal % $31::BIGINT != 0
-            AND kept.occurred_at < $32::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $21::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=create, condition=none, parent=False, retain=False)
-WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
-    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
-      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $13::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
-  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
-    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
-    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
-      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=create, condition=alive, parent=False, retain=True)
-WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
-    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
-      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $13::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
-  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
-    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
-  AND threads.deleted_at IS NULL
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
-    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
-      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id != $14::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.log_id = $1::UUID
-    AND newest.checkpoint_id != $14::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $29::INTEGER
-    OFFSET $30)
-  AND checkpoints.ordinal % $31::BIGINT != 0
-  AND checkpoints.occurred_at < $32::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
-        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.log_id = $1::UUID
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $14::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.log_id = $1::UUID
-              AND newest.checkpoint_id != $14::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $33::INTEGER
-              OFFSET $30)
-            AND kept.ordinal % $31::BIGINT != 0
-            AND kept.occurred_at < $32::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.log_id = $1::UUID
-          AND below.checkpoint_id = $21::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-        FROM needed
-        JOIN checkpoints ON checkpoints.log_id = needed.log_id
-        AND checkpoints.checkpoint_id = needed.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT needed.checkpoint_id
-      FROM needed))
-  AND (EXISTS (
-      SELECT head.next_seq
-      FROM head)))
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoint(mode=create, condition=alive, parent=False, retain=False)
-WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.log_id = $1::UUID
-        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
-    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
-      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $13::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
-  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
-    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
-  AND threads.deleted_at IS NULL
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
-    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
-      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
-      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoints(mode=unchanged)
-WITH r_rows AS (
-  SELECT r_given.log_id AS log_id, r_given.tenant AS tenant, r_given.checkpoint_id AS checkpoint_id,
-    r_given.parent_id AS parent_id, r_given.back AS back, r_given.base_checksum AS base_checksum,
-    r_given.kind AS kind, r_given.base_seq AS base_seq, r_given.depth AS depth,
-    r_given.radix AS radix, r_given.codec AS codec, r_given.checksum AS checksum,
-    r_given.search_text AS search_text, r_given.payload AS payload, r_given.rests_on AS rests_on,
-    r_given.run_id AS run_id, CAST(r_given.meta AS JSONB) AS meta, r_given.raw_size AS raw_size,
-    r_given.stored_size AS stored_size, r_given.occurred_at AS occurred_at,
-    r_given.created_at AS created_at
-  FROM unnest($1::UUID[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[], $6::BIGINT[], $7::TEXT[],
-      $8::BIGINT[], $9::INTEGER[], $10::SMALLINT[], $11::TEXT[], $12::BIGINT[], $13::TEXT[],
-      $14::BYTEA[], $15::TEXT[], $16::TEXT[], $17::TEXT[], $18::INTEGER[], $19::INTEGER[],
-      $20::TIMESTAMP WITH TIME ZONE[], $21::TIMESTAMP WITH TIME ZONE[]) AS r_given(log_id, tenant,
-      checkpoint_id, parent_id, back, base_checksum, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, rests_on, run_id, meta, raw_size, stored_size, occurred_at, created_at)),
-  "new" AS (
-  SELECT r_rows.log_id AS log_id, r_rows.back AS back
-  FROM r_rows
-  WHERE NOT (EXISTS (
-      SELECT checkpoints.seq
-      FROM checkpoints
-      WHERE checkpoints.log_id = r_rows.log_id
-      AND checkpoints.checkpoint_id = r_rows.checkpoint_id))),
-l_rows AS (
-  SELECT l_given.log_id AS log_id, l_given.tenant AS tenant, l_given.thread_id AS thread_id,
-    l_given.namespace AS namespace, l_given.epoch AS epoch, l_given.count AS count,
-    l_given.checkpoint_id AS checkpoint_id, l_given.now AS now, l_given.active_at AS active_at,
-    l_given.expires_at AS expires_at
-  FROM unnest($22::UUID[], $23::TEXT[], $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::BIGINT[],
-      $28::TEXT[], $29::TIMESTAMP WITH TIME ZONE[], $30::TIMESTAMP WITH TIME ZONE[],
-      $31::TIMESTAMP WITH TIME ZONE[]) AS l_given(log_id, tenant, thread_id, namespace, epoch, count,
-      checkpoint_id, now, active_at, expires_at)),
-sound AS (
-  SELECT r_rows.log_id AS log_id, count((
-      SELECT deltas.seq
-      FROM deltas
-      WHERE deltas.log_id = r_rows.log_id
-      AND deltas.seq = r_rows.base_seq
-      AND deltas.checksum = r_rows.base_checksum)) AS based
-  FROM r_rows
-  GROUP BY r_rows.log_id),
-head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + l_rows.count), version=(threads.version + l_rows.count),
-    last_ordinal=(threads.last_ordinal + (
-      SELECT count(*) AS count_1
-      FROM "new"
-      WHERE "new".log_id = l_rows.log_id)), head_id=l_rows.checkpoint_id, previous_id=threads.head_id,
-    updated_at=l_rows.now, active_at=l_rows.active_at, expires_at=l_rows.expires_at
-  FROM l_rows, sound
-  WHERE threads.log_id = l_rows.log_id
-  AND sound.log_id = l_rows.log_id
-  AND sound.based = l_rows.count
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > l_rows.now)
-  AND threads.epoch = l_rows.epoch
-  RETURNING threads.log_id, threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.kind AS kind,
-    r_rows.base_seq AS base_seq, r_rows.depth AS depth, r_rows.radix AS radix, r_rows.codec AS codec,
-    r_rows.checksum AS checksum, r_rows.search_text AS search_text, r_rows.payload AS payload,
-    head.next_seq - r_rows.back AS seq
-  FROM r_rows
-  JOIN head ON head.log_id = r_rows.log_id),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.checkpoint_id AS checkpoint_id,
-    r_rows.rests_on AS rests_on, r_rows.run_id AS run_id, r_rows.meta AS meta,
-    r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
-    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
-      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq, head.last_ordinal - (
-    SELECT count(*) AS count_2
-    FROM "new"
-    WHERE "new".log_id = r_rows.log_id
-    AND "new".back < r_rows.back) AS ordinal
-  FROM r_rows
-  JOIN head ON head.log_id = r_rows.log_id
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, rests_on = excluded.rests_on, run_id = excluded.run_id,
-    meta = excluded.meta, raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_checkpoints(mode=create)
-WITH r_rows AS (
-  SELECT r_given.log_id AS log_id, r_given.tenant AS tenant, r_given.checkpoint_id AS checkpoint_id,
-    r_given.parent_id AS parent_id, r_given.back AS back, r_given.base_checksum AS base_checksum,
-    r_given.kind AS kind, r_given.base_seq AS base_seq, r_given.depth AS depth,
-    r_given.radix AS radix, r_given.codec AS codec, r_given.checksum AS checksum,
-    r_given.search_text AS search_text, r_given.payload AS payload, r_given.rests_on AS rests_on,
-    r_given.run_id AS run_id, CAST(r_given.meta AS JSONB) AS meta, r_given.raw_size AS raw_size,
-    r_given.stored_size AS stored_size, r_given.occurred_at AS occurred_at,
-    r_given.created_at AS created_at
-  FROM unnest($1::UUID[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[], $6::BIGINT[], $7::TEXT[],
-      $8::BIGINT[], $9::INTEGER[], $10::SMALLINT[], $11::TEXT[], $12::BIGINT[], $13::TEXT[],
-      $14::BYTEA[], $15::TEXT[], $16::TEXT[], $17::TEXT[], $18::INTEGER[], $19::INTEGER[],
-      $20::TIMESTAMP WITH TIME ZONE[], $21::TIMESTAMP WITH TIME ZONE[]) AS r_given(log_id, tenant,
-      checkpoint_id, parent_id, back, base_checksum, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, rests_on, run_id, meta, raw_size, stored_size, occurred_at, created_at)),
-  "new" AS (
-  SELECT r_rows.log_id AS log_id, r_rows.back AS back
-  FROM r_rows
-  WHERE NOT (EXISTS (
-      SELECT checkpoints.seq
-      FROM checkpoints
-      WHERE checkpoints.log_id = r_rows.log_id
-      AND checkpoints.checkpoint_id = r_rows.checkpoint_id))),
-l_rows AS (
-  SELECT l_given.log_id AS log_id, l_given.tenant AS tenant, l_given.thread_id AS thread_id,
-    l_given.namespace AS namespace, l_given.epoch AS epoch, l_given.count AS count,
-    l_given.checkpoint_id AS checkpoint_id, l_given.now AS now, l_given.active_at AS active_at,
-    l_given.expires_at AS expires_at
-  FROM unnest($23::UUID[], $24::TEXT[], $25::TEXT[], $26::TEXT[], $27::BIGINT[], $28::BIGINT[],
-      $29::TEXT[], $30::TIMESTAMP WITH TIME ZONE[], $31::TIMESTAMP WITH TIME ZONE[],
-      $32::TIMESTAMP WITH TIME ZONE[]) AS l_given(log_id, tenant, thread_id, namespace, epoch, count,
-      checkpoint_id, now, active_at, expires_at)),
-head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  SELECT l_rows.log_id AS log_id, l_rows.tenant AS tenant, l_rows.thread_id AS thread_id,
-    l_rows.namespace AS namespace, l_rows.count + 1 AS next_seq, l_rows.count AS version, (
-    SELECT count(*) AS count_1
-    FROM "new"
-    WHERE "new".log_id = l_rows.log_id) AS last_ordinal, l_rows.epoch AS epoch,
-    l_rows.checkpoint_id AS head_id, $22::JSONB AS meta, l_rows.now AS created_at,
-    l_rows.now AS updated_at, l_rows.active_at AS active_at, l_rows.expires_at AS expires_at
-  FROM l_rows
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + excluded.version),
-    version = (threads.version + excluded.version),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $33::BIGINT
-  ELSE threads.epoch END, head_id = excluded.head_id, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN excluded.updated_at
-  ELSE threads.created_at END, updated_at = excluded.updated_at, active_at = excluded.active_at,
-    expires_at = excluded.expires_at, deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > excluded.updated_at)
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.log_id, threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq)
-  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.kind AS kind,
-    r_rows.base_seq AS base_seq, r_rows.depth AS depth, r_rows.radix AS radix, r_rows.codec AS codec,
-    r_rows.checksum AS checksum, r_rows.search_text AS search_text, r_rows.payload AS payload,
-    head.next_seq - r_rows.back AS seq
-  FROM r_rows
-  JOIN head ON head.log_id = r_rows.log_id),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
-  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.checkpoint_id AS checkpoint_id,
-    r_rows.rests_on AS rests_on, r_rows.run_id AS run_id, r_rows.meta AS meta,
-    r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
-    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
-      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq, head.last_ordinal - (
-    SELECT count(*) AS count_2
-    FROM "new"
-    WHERE "new".log_id = r_rows.log_id
-    AND "new".back < r_rows.back) AS ordinal
-  FROM r_rows
-  JOIN head ON head.log_id = r_rows.log_id
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, rests_on = excluded.rests_on, run_id = excluded.run_id,
-    meta = excluded.meta, raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_to_known_head(based=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $12::BIGINT),
-    last_ordinal=(threads.last_ordinal + 1), head_id=$13::VARCHAR, previous_id=threads.head_id,
-    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
-    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
-  WHERE threads.tenant = $18::VARCHAR
-  AND threads.thread_id = $19::VARCHAR
-  AND threads.namespace = $20::VARCHAR
-  AND threads.next_seq = $21::BIGINT
-  AND threads.version = $22::BIGINT
-  AND threads.last_ordinal = $23::BIGINT
-  AND threads.head_id IS NOT DISTINCT
-  FROM $24::VARCHAR
-  AND threads.previous_id IS NOT DISTINCT
-  FROM $25::VARCHAR
-  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
-  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
-  AND threads.expires_at IS NOT DISTINCT
-  FROM $28::TIMESTAMP WITH TIME ZONE
-  AND threads.meta = $29::JSONB
-  AND threads.signature IS NOT DISTINCT
-  FROM $30::BYTEA
-  AND threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.log_id = $1::UUID
-      AND known.checkpoint_id = $13::VARCHAR))
-  AND threads.epoch = $31::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.seq = $4::BIGINT
-      AND deltas.checksum = $32::BIGINT))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq, signature)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq,
-    $11::BYTEA AS signature
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal, signature)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $13::VARCHAR AS checkpoint_id,
-    $33::VARCHAR AS rests_on, $34::VARCHAR AS run_id, $35::JSONB AS meta, $36::INTEGER AS raw_size,
-    $37::INTEGER AS stored_size, $38::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $39::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($40::VARCHAR, head.previous_id),
-      $13::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal,
-    $41::BYTEA AS signature
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($40::VARCHAR, checkpoints.parent_id),
-      $13::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.save_to_known_head(based=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $12::BIGINT),
-    last_ordinal=(threads.last_ordinal + 1), head_id=$13::VARCHAR, previous_id=threads.head_id,
-    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
-    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
-  WHERE threads.tenant = $18::VARCHAR
-  AND threads.thread_id = $19::VARCHAR
-  AND threads.namespace = $20::VARCHAR
-  AND threads.next_seq = $21::BIGINT
-  AND threads.version = $22::BIGINT
-  AND threads.last_ordinal = $23::BIGINT
-  AND threads.head_id IS NOT DISTINCT
-  FROM $24::VARCHAR
-  AND threads.previous_id IS NOT DISTINCT
-  FROM $25::VARCHAR
-  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
-  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
-  AND threads.expires_at IS NOT DISTINCT
-  FROM $28::TIMESTAMP WITH TIME ZONE
-  AND threads.meta = $29::JSONB
-  AND threads.signature IS NOT DISTINCT
-  FROM $30::BYTEA
-  AND threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.log_id = $1::UUID
-      AND known.checkpoint_id = $13::VARCHAR))
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
-      search_text, payload, seq, signature)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
-    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
-    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq,
-    $11::BYTEA AS signature
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
-      stored_size, occurred_at, created_at, parent_id, seq, ordinal, signature)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $13::VARCHAR AS checkpoint_id,
-    $31::VARCHAR AS rests_on, $32::VARCHAR AS run_id, $33::JSONB AS meta, $34::INTEGER AS raw_size,
-    $35::INTEGER AS stored_size, $36::TIMESTAMP WITH TIME ZONE AS occurred_at,
-    $37::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($38::VARCHAR, head.previous_id),
-      $13::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal,
-    $39::BYTEA AS signature
-  FROM head
-  ON CONFLICT (log_id, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($38::VARCHAR, checkpoints.parent_id),
-      $13::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
 
 -- log.append.upsert_checkpoint()
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
@@ -10817,6 +8141,2682 @@ FROM (
   SELECT CAST(each.value ->> 0 AS uuid) AS log_id
   FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed
 
+-- log.one_statement.allot_and_insert_entries(condition=any)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
+      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
+      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $21::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
+    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.allot_and_insert_entries(condition=none)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
+      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
+      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $21::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
+    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NOT NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.allot_and_insert_entries(condition=version)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $12::BIGINT),
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.version = $16::BIGINT
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.allot_and_insert_write()
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $10::VARCHAR, $11::VARCHAR, ($12::BIGINT + 1), $13::BIGINT,
+      $14::BIGINT, $15::BIGINT, NULL, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $12::BIGINT),
+    updated_at = $17::TIMESTAMP WITH TIME ZONE, active_at = $18::TIMESTAMP WITH TIME ZONE
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND (threads.deleted_at IS NULL
+    OR threads.deleted_at < $20::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, entry_key, label, overwrites, codec, checksum,
+      stored_at, payload, kind, depth, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS entry_key, $4::VARCHAR AS label,
+    $5::SMALLINT AS overwrites, $6::VARCHAR AS codec, $7::BIGINT AS checksum,
+    $8::TIMESTAMP WITH TIME ZONE AS stored_at, $9::BYTEA AS payload, 'write' AS kind, 0 AS depth,
+    head.next_seq - 1 AS seq
+  FROM head)
+SELECT head.next_seq - 1 AS seq
+FROM head
+
+-- log.one_statement.append_entries_to_known_head()
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload, e_given.signature AS signature
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[], $11::BYTEA[]) AS e_given(back, entry_key, codec,
+      checksum, search_text, occurred_at, payload, signature)),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $13::BIGINT),
+    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
+    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
+  WHERE threads.tenant = $18::VARCHAR
+  AND threads.thread_id = $19::VARCHAR
+  AND threads.namespace = $20::VARCHAR
+  AND threads.next_seq = $21::BIGINT
+  AND threads.version = $22::BIGINT
+  AND threads.last_ordinal = $23::BIGINT
+  AND threads.head_id IS NOT DISTINCT
+  FROM $24::VARCHAR
+  AND threads.previous_id IS NOT DISTINCT
+  FROM $25::VARCHAR
+  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
+  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
+  AND threads.expires_at IS NOT DISTINCT
+  FROM $28::TIMESTAMP WITH TIME ZONE
+  AND threads.meta = $29::JSONB
+  AND threads.signature IS NOT DISTINCT
+  FROM $30::BYTEA
+  AND threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, signature, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.signature AS signature,
+    head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.insert_entries()
+WITH e_rows AS (
+  SELECT e_given.entry_key AS entry_key, e_given.codec AS codec, e_given.checksum AS checksum,
+    e_given.search_text AS search_text, e_given.occurred_at AS occurred_at,
+    e_given.payload AS payload, e_given.seq AS seq, e_given.signature AS signature
+  FROM unnest($4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::TEXT[], $8::TIMESTAMP WITH TIME ZONE[],
+      $9::BYTEA[], $10::BIGINT[], $11::BYTEA[]) AS e_given(entry_key, codec, checksum, search_text,
+      occurred_at, payload, seq, signature))
+INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+    search_text, occurred_at, payload, seq, signature)
+SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+  $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+  e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+  e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.seq AS seq,
+  e_rows.signature AS signature
+FROM e_rows
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=any, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $16::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $24::INTEGER
+    OFFSET $25)
+  AND checkpoints.ordinal % $26::BIGINT != 0
+  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $28::INTEGER
+              OFFSET $25)
+            AND kept.ordinal % $26::BIGINT != 0
+            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $17::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=any, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $16::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=any, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
+    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $24::INTEGER
+    OFFSET $25)
+  AND checkpoints.ordinal % $26::BIGINT != 0
+  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $28::INTEGER
+              OFFSET $25)
+            AND kept.ordinal % $26::BIGINT != 0
+            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $16::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=any, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
+    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=none, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $16::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $24::INTEGER
+    OFFSET $25)
+  AND checkpoints.ordinal % $26::BIGINT != 0
+  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $28::INTEGER
+              OFFSET $25)
+            AND kept.ordinal % $26::BIGINT != 0
+            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $17::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=none, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $16::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=none, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
+    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $24::INTEGER
+    OFFSET $25)
+  AND checkpoints.ordinal % $26::BIGINT != 0
+  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $28::INTEGER
+              OFFSET $25)
+            AND kept.ordinal % $26::BIGINT != 0
+            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $16::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=none, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
+    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=newest, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $17::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($17::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($17::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $25::INTEGER
+    OFFSET $26)
+  AND checkpoints.ordinal % $27::BIGINT != 0
+  AND checkpoints.occurred_at < $28::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $29::INTEGER
+              OFFSET $26)
+            AND kept.ordinal % $27::BIGINT != 0
+            AND kept.occurred_at < $28::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $18::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=newest, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $17::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($17::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($17::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=newest, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($24::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($24::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $25::INTEGER
+    OFFSET $26)
+  AND checkpoints.ordinal % $27::BIGINT != 0
+  AND checkpoints.occurred_at < $28::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $29::INTEGER
+              OFFSET $26)
+            AND kept.ordinal % $27::BIGINT != 0
+            AND kept.occurred_at < $28::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $17::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=existing, condition=newest, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($24::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($24::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=any, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $18::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $26::INTEGER
+    OFFSET $27)
+  AND checkpoints.ordinal % $28::BIGINT != 0
+  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $30::INTEGER
+              OFFSET $27)
+            AND kept.ordinal % $28::BIGINT != 0
+            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $19::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=any, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $18::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=any, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $26::INTEGER
+    OFFSET $27)
+  AND checkpoints.ordinal % $28::BIGINT != 0
+  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $30::INTEGER
+              OFFSET $27)
+            AND kept.ordinal % $28::BIGINT != 0
+            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $18::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=any, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=none, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $18::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $26::INTEGER
+    OFFSET $27)
+  AND checkpoints.ordinal % $28::BIGINT != 0
+  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $30::INTEGER
+              OFFSET $27)
+            AND kept.ordinal % $28::BIGINT != 0
+            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $19::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=none, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $18::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=none, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $26::INTEGER
+    OFFSET $27)
+  AND checkpoints.ordinal % $28::BIGINT != 0
+  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $30::INTEGER
+              OFFSET $27)
+            AND kept.ordinal % $28::BIGINT != 0
+            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $18::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=none, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=newest, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND threads.epoch = $17::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $18::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $19::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $20::VARCHAR AS rests_on, $21::VARCHAR AS run_id, $22::JSONB AS meta, $23::INTEGER AS raw_size,
+    $24::INTEGER AS stored_size, $25::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $26::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($19::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($19::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $27::INTEGER
+    OFFSET $28)
+  AND checkpoints.ordinal % $29::BIGINT != 0
+  AND checkpoints.occurred_at < $30::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $31::INTEGER
+              OFFSET $28)
+            AND kept.ordinal % $29::BIGINT != 0
+            AND kept.occurred_at < $30::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $20::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=newest, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND threads.epoch = $17::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $18::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $19::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $20::VARCHAR AS rests_on, $21::VARCHAR AS run_id, $22::JSONB AS meta, $23::INTEGER AS raw_size,
+    $24::INTEGER AS stored_size, $25::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $26::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($19::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($19::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=newest, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND threads.epoch = $17::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $18::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($26::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $27::INTEGER
+    OFFSET $28)
+  AND checkpoints.ordinal % $29::BIGINT != 0
+  AND checkpoints.occurred_at < $30::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $31::INTEGER
+              OFFSET $28)
+            AND kept.ordinal % $29::BIGINT != 0
+            AND kept.occurred_at < $30::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $19::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=unchanged, condition=newest, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND threads.epoch = $17::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $18::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($26::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=create, condition=any, parent=False, retain=True)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $14::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $14::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $29::INTEGER
+    OFFSET $30)
+  AND checkpoints.ordinal % $31::BIGINT != 0
+  AND checkpoints.occurred_at < $32::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $14::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $14::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $33::INTEGER
+              OFFSET $30)
+            AND kept.ordinal % $31::BIGINT != 0
+            AND kept.occurred_at < $32::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $21::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=create, condition=any, parent=False, retain=False)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=create, condition=none, parent=False, retain=True)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $14::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $14::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $29::INTEGER
+    OFFSET $30)
+  AND checkpoints.ordinal % $31::BIGINT != 0
+  AND checkpoints.occurred_at < $32::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $14::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $14::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $33::INTEGER
+              OFFSET $30)
+            AND kept.ordinal % $31::BIGINT != 0
+            AND kept.occurred_at < $32::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $21::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=create, condition=none, parent=False, retain=False)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=create, condition=alive, parent=False, retain=True)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $14::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $14::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $29::INTEGER
+    OFFSET $30)
+  AND checkpoints.ordinal % $31::BIGINT != 0
+  AND checkpoints.occurred_at < $32::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $14::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $14::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $33::INTEGER
+              OFFSET $30)
+            AND kept.ordinal % $31::BIGINT != 0
+            AND kept.occurred_at < $32::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $21::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoint(mode=create, condition=alive, parent=False, retain=False)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoints(mode=unchanged)
+WITH r_rows AS (
+  SELECT r_given.log_id AS log_id, r_given.tenant AS tenant, r_given.checkpoint_id AS checkpoint_id,
+    r_given.parent_id AS parent_id, r_given.back AS back, r_given.base_checksum AS base_checksum,
+    r_given.kind AS kind, r_given.base_seq AS base_seq, r_given.depth AS depth,
+    r_given.radix AS radix, r_given.codec AS codec, r_given.checksum AS checksum,
+    r_given.search_text AS search_text, r_given.payload AS payload, r_given.rests_on AS rests_on,
+    r_given.run_id AS run_id, CAST(r_given.meta AS JSONB) AS meta, r_given.raw_size AS raw_size,
+    r_given.stored_size AS stored_size, r_given.occurred_at AS occurred_at,
+    r_given.created_at AS created_at
+  FROM unnest($1::UUID[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[], $6::BIGINT[], $7::TEXT[],
+      $8::BIGINT[], $9::INTEGER[], $10::SMALLINT[], $11::TEXT[], $12::BIGINT[], $13::TEXT[],
+      $14::BYTEA[], $15::TEXT[], $16::TEXT[], $17::TEXT[], $18::INTEGER[], $19::INTEGER[],
+      $20::TIMESTAMP WITH TIME ZONE[], $21::TIMESTAMP WITH TIME ZONE[]) AS r_given(log_id, tenant,
+      checkpoint_id, parent_id, back, base_checksum, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, rests_on, run_id, meta, raw_size, stored_size, occurred_at, created_at)),
+  "new" AS (
+  SELECT r_rows.log_id AS log_id, r_rows.back AS back
+  FROM r_rows
+  WHERE NOT (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.log_id = r_rows.log_id
+      AND checkpoints.checkpoint_id = r_rows.checkpoint_id))),
+l_rows AS (
+  SELECT l_given.log_id AS log_id, l_given.tenant AS tenant, l_given.thread_id AS thread_id,
+    l_given.namespace AS namespace, l_given.epoch AS epoch, l_given.count AS count,
+    l_given.checkpoint_id AS checkpoint_id, l_given.now AS now, l_given.active_at AS active_at,
+    l_given.expires_at AS expires_at
+  FROM unnest($22::UUID[], $23::TEXT[], $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::BIGINT[],
+      $28::TEXT[], $29::TIMESTAMP WITH TIME ZONE[], $30::TIMESTAMP WITH TIME ZONE[],
+      $31::TIMESTAMP WITH TIME ZONE[]) AS l_given(log_id, tenant, thread_id, namespace, epoch, count,
+      checkpoint_id, now, active_at, expires_at)),
+sound AS (
+  SELECT r_rows.log_id AS log_id, count((
+      SELECT deltas.seq
+      FROM deltas
+      WHERE deltas.log_id = r_rows.log_id
+      AND deltas.seq = r_rows.base_seq
+      AND deltas.checksum = r_rows.base_checksum)) AS based
+  FROM r_rows
+  GROUP BY r_rows.log_id),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + l_rows.count), version=(threads.version + l_rows.count),
+    last_ordinal=(threads.last_ordinal + (
+      SELECT count(*) AS count_1
+      FROM "new"
+      WHERE "new".log_id = l_rows.log_id)), head_id=l_rows.checkpoint_id, previous_id=threads.head_id,
+    updated_at=l_rows.now, active_at=l_rows.active_at, expires_at=l_rows.expires_at
+  FROM l_rows, sound
+  WHERE threads.log_id = l_rows.log_id
+  AND sound.log_id = l_rows.log_id
+  AND sound.based = l_rows.count
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > l_rows.now)
+  AND threads.epoch = l_rows.epoch
+  RETURNING threads.log_id, threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.kind AS kind,
+    r_rows.base_seq AS base_seq, r_rows.depth AS depth, r_rows.radix AS radix, r_rows.codec AS codec,
+    r_rows.checksum AS checksum, r_rows.search_text AS search_text, r_rows.payload AS payload,
+    head.next_seq - r_rows.back AS seq
+  FROM r_rows
+  JOIN head ON head.log_id = r_rows.log_id),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.checkpoint_id AS checkpoint_id,
+    r_rows.rests_on AS rests_on, r_rows.run_id AS run_id, r_rows.meta AS meta,
+    r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
+    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
+      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq, head.last_ordinal - (
+    SELECT count(*) AS count_2
+    FROM "new"
+    WHERE "new".log_id = r_rows.log_id
+    AND "new".back < r_rows.back) AS ordinal
+  FROM r_rows
+  JOIN head ON head.log_id = r_rows.log_id
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, rests_on = excluded.rests_on, run_id = excluded.run_id,
+    meta = excluded.meta, raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_checkpoints(mode=create)
+WITH r_rows AS (
+  SELECT r_given.log_id AS log_id, r_given.tenant AS tenant, r_given.checkpoint_id AS checkpoint_id,
+    r_given.parent_id AS parent_id, r_given.back AS back, r_given.base_checksum AS base_checksum,
+    r_given.kind AS kind, r_given.base_seq AS base_seq, r_given.depth AS depth,
+    r_given.radix AS radix, r_given.codec AS codec, r_given.checksum AS checksum,
+    r_given.search_text AS search_text, r_given.payload AS payload, r_given.rests_on AS rests_on,
+    r_given.run_id AS run_id, CAST(r_given.meta AS JSONB) AS meta, r_given.raw_size AS raw_size,
+    r_given.stored_size AS stored_size, r_given.occurred_at AS occurred_at,
+    r_given.created_at AS created_at
+  FROM unnest($1::UUID[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[], $6::BIGINT[], $7::TEXT[],
+      $8::BIGINT[], $9::INTEGER[], $10::SMALLINT[], $11::TEXT[], $12::BIGINT[], $13::TEXT[],
+      $14::BYTEA[], $15::TEXT[], $16::TEXT[], $17::TEXT[], $18::INTEGER[], $19::INTEGER[],
+      $20::TIMESTAMP WITH TIME ZONE[], $21::TIMESTAMP WITH TIME ZONE[]) AS r_given(log_id, tenant,
+      checkpoint_id, parent_id, back, base_checksum, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, rests_on, run_id, meta, raw_size, stored_size, occurred_at, created_at)),
+  "new" AS (
+  SELECT r_rows.log_id AS log_id, r_rows.back AS back
+  FROM r_rows
+  WHERE NOT (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.log_id = r_rows.log_id
+      AND checkpoints.checkpoint_id = r_rows.checkpoint_id))),
+l_rows AS (
+  SELECT l_given.log_id AS log_id, l_given.tenant AS tenant, l_given.thread_id AS thread_id,
+    l_given.namespace AS namespace, l_given.epoch AS epoch, l_given.count AS count,
+    l_given.checkpoint_id AS checkpoint_id, l_given.now AS now, l_given.active_at AS active_at,
+    l_given.expires_at AS expires_at
+  FROM unnest($23::UUID[], $24::TEXT[], $25::TEXT[], $26::TEXT[], $27::BIGINT[], $28::BIGINT[],
+      $29::TEXT[], $30::TIMESTAMP WITH TIME ZONE[], $31::TIMESTAMP WITH TIME ZONE[],
+      $32::TIMESTAMP WITH TIME ZONE[]) AS l_given(log_id, tenant, thread_id, namespace, epoch, count,
+      checkpoint_id, now, active_at, expires_at)),
+head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  SELECT l_rows.log_id AS log_id, l_rows.tenant AS tenant, l_rows.thread_id AS thread_id,
+    l_rows.namespace AS namespace, l_rows.count + 1 AS next_seq, l_rows.count AS version, (
+    SELECT count(*) AS count_1
+    FROM "new"
+    WHERE "new".log_id = l_rows.log_id) AS last_ordinal, l_rows.epoch AS epoch,
+    l_rows.checkpoint_id AS head_id, $22::JSONB AS meta, l_rows.now AS created_at,
+    l_rows.now AS updated_at, l_rows.active_at AS active_at, l_rows.expires_at AS expires_at
+  FROM l_rows
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + excluded.version),
+    version = (threads.version + excluded.version),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $33::BIGINT
+  ELSE threads.epoch END, head_id = excluded.head_id, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN excluded.updated_at
+  ELSE threads.created_at END, updated_at = excluded.updated_at, active_at = excluded.active_at,
+    expires_at = excluded.expires_at, deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > excluded.updated_at)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.log_id, threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.kind AS kind,
+    r_rows.base_seq AS base_seq, r_rows.depth AS depth, r_rows.radix AS radix, r_rows.codec AS codec,
+    r_rows.checksum AS checksum, r_rows.search_text AS search_text, r_rows.payload AS payload,
+    head.next_seq - r_rows.back AS seq
+  FROM r_rows
+  JOIN head ON head.log_id = r_rows.log_id),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.checkpoint_id AS checkpoint_id,
+    r_rows.rests_on AS rests_on, r_rows.run_id AS run_id, r_rows.meta AS meta,
+    r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
+    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
+      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq, head.last_ordinal - (
+    SELECT count(*) AS count_2
+    FROM "new"
+    WHERE "new".log_id = r_rows.log_id
+    AND "new".back < r_rows.back) AS ordinal
+  FROM r_rows
+  JOIN head ON head.log_id = r_rows.log_id
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, rests_on = excluded.rests_on, run_id = excluded.run_id,
+    meta = excluded.meta, raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_to_known_head(based=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $12::BIGINT),
+    last_ordinal=(threads.last_ordinal + 1), head_id=$13::VARCHAR, previous_id=threads.head_id,
+    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
+    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
+  WHERE threads.tenant = $18::VARCHAR
+  AND threads.thread_id = $19::VARCHAR
+  AND threads.namespace = $20::VARCHAR
+  AND threads.next_seq = $21::BIGINT
+  AND threads.version = $22::BIGINT
+  AND threads.last_ordinal = $23::BIGINT
+  AND threads.head_id IS NOT DISTINCT
+  FROM $24::VARCHAR
+  AND threads.previous_id IS NOT DISTINCT
+  FROM $25::VARCHAR
+  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
+  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
+  AND threads.expires_at IS NOT DISTINCT
+  FROM $28::TIMESTAMP WITH TIME ZONE
+  AND threads.meta = $29::JSONB
+  AND threads.signature IS NOT DISTINCT
+  FROM $30::BYTEA
+  AND threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $1::UUID
+      AND known.checkpoint_id = $13::VARCHAR))
+  AND threads.epoch = $31::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $32::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq,
+    $11::BYTEA AS signature
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $13::VARCHAR AS checkpoint_id,
+    $33::VARCHAR AS rests_on, $34::VARCHAR AS run_id, $35::JSONB AS meta, $36::INTEGER AS raw_size,
+    $37::INTEGER AS stored_size, $38::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $39::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($40::VARCHAR, head.previous_id),
+      $13::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal,
+    $41::BYTEA AS signature
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($40::VARCHAR, checkpoints.parent_id),
+      $13::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.one_statement.save_to_known_head(based=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $12::BIGINT), version=(threads.version + $12::BIGINT),
+    last_ordinal=(threads.last_ordinal + 1), head_id=$13::VARCHAR, previous_id=threads.head_id,
+    updated_at=$14::TIMESTAMP WITH TIME ZONE, active_at=$15::TIMESTAMP WITH TIME ZONE,
+    expires_at=$16::TIMESTAMP WITH TIME ZONE, signature=$17::BYTEA
+  WHERE threads.tenant = $18::VARCHAR
+  AND threads.thread_id = $19::VARCHAR
+  AND threads.namespace = $20::VARCHAR
+  AND threads.next_seq = $21::BIGINT
+  AND threads.version = $22::BIGINT
+  AND threads.last_ordinal = $23::BIGINT
+  AND threads.head_id IS NOT DISTINCT
+  FROM $24::VARCHAR
+  AND threads.previous_id IS NOT DISTINCT
+  FROM $25::VARCHAR
+  AND threads.created_at = $26::TIMESTAMP WITH TIME ZONE
+  AND threads.updated_at = $27::TIMESTAMP WITH TIME ZONE
+  AND threads.expires_at IS NOT DISTINCT
+  FROM $28::TIMESTAMP WITH TIME ZONE
+  AND threads.meta = $29::JSONB
+  AND threads.signature IS NOT DISTINCT
+  FROM $30::BYTEA
+  AND threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $14::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $1::UUID
+      AND known.checkpoint_id = $13::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq,
+    $11::BYTEA AS signature
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal, signature)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $13::VARCHAR AS checkpoint_id,
+    $31::VARCHAR AS rests_on, $32::VARCHAR AS run_id, $33::JSONB AS meta, $34::INTEGER AS raw_size,
+    $35::INTEGER AS stored_size, $36::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $37::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($38::VARCHAR, head.previous_id),
+      $13::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal,
+    $39::BYTEA AS signature
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($38::VARCHAR, checkpoints.parent_id),
+      $13::VARCHAR), rests_on = excluded.rests_on, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
 -- log.pending_writes.read_writes()
 SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
   deltas.entry_key, deltas.stored_at, deltas.signature
@@ -11552,21 +11552,7 @@ AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.thread_id, threads.namespace
 LIMIT $3
 
--- maintenance.sign.read_items_to_sign(locks=True)
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta,
-  store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,
-  store_items.signature
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-FOR UPDATE OF store_items
-
--- maintenance.sign.read_items_to_sign(locks=False)
+-- maintenance.sign.read_items_to_sign()
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta,
   store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,
@@ -17966,6 +17952,145 @@ FROM best
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
+-- store.one_statement.put_item_without_vectors(expected=any)
+WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
+  ON CONFLICT (tenant, namespace, key)
+  DO UPDATE SET meta = excluded.meta, version = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
+  ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+    search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+    lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
+  WHERE store_items.ctid = (
+    SELECT ctid
+    FROM store_items
+    WHERE store_items.tenant = $1::VARCHAR
+    AND store_items.namespace = $2::VARCHAR
+    AND store_items.key = $3::VARCHAR)
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.one_statement.put_item_without_vectors(expected=none)
+WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
+  ON CONFLICT (tenant, namespace, key)
+  DO UPDATE SET meta = excluded.meta, version = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
+  ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+    search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+    lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
+  WHERE NOT (store_items.expires_at IS NULL
+    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE)
+  AND store_items.ctid = (
+    SELECT ctid
+    FROM store_items
+    WHERE store_items.tenant = $1::VARCHAR
+    AND store_items.namespace = $2::VARCHAR
+    AND store_items.key = $3::VARCHAR)
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.one_statement.put_item_without_vectors(expected=version)
+WITH item AS (UPDATE store_items
+  SET meta=$4::JSONB, version=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
+  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
+    field_terms=$10::VARCHAR, created_at=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
+    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, signature=$14::BYTEA,
+    value=$15::BYTEA
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND store_items.key = $3::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND store_items.version = $16::BIGINT
+  AND store_items.ctid = (
+    SELECT ctid
+    FROM store_items
+    WHERE store_items.tenant = $1::VARCHAR
+    AND store_items.namespace = $2::VARCHAR
+    AND store_items.key = $3::VARCHAR)
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.one_statement.put_item_without_vectors(expected=item)
+WITH item AS (UPDATE store_items
+  SET meta=$4::JSONB, version=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
+  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
+    field_terms=$10::VARCHAR, created_at=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
+    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, signature=$14::BYTEA,
+    value=$15::BYTEA
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND store_items.key = $3::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND store_items.version = $16::BIGINT
+  AND store_items.created_at = $17::TIMESTAMP WITH TIME ZONE
+  AND store_items.ctid = (
+    SELECT ctid
+    FROM store_items
+    WHERE store_items.tenant = $1::VARCHAR
+    AND store_items.namespace = $2::VARCHAR
+    AND store_items.key = $3::VARCHAR)
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
 -- store.read.count_items(below=False)
 SELECT count(*) AS count_1
 FROM store_items
@@ -18786,145 +18911,6 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = $16::BIGINT
 AND store_items.created_at = $17::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.version
-
--- store.write.put_item_without_vectors(expected=any)
-WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
-      search_text, field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
-  ON CONFLICT (tenant, namespace, key)
-  DO UPDATE SET meta = excluded.meta, version = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
-  ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
-    search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-    lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
-  WHERE store_items.ctid = (
-    SELECT ctid
-    FROM store_items
-    WHERE store_items.tenant = $1::VARCHAR
-    AND store_items.namespace = $2::VARCHAR
-    AND store_items.key = $3::VARCHAR)
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
-
--- store.write.put_item_without_vectors(expected=none)
-WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
-      search_text, field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA, $13::BYTEA)
-  ON CONFLICT (tenant, namespace, key)
-  DO UPDATE SET meta = excluded.meta, version = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $15::BIGINT
-  ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
-    search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-    lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
-  WHERE NOT (store_items.expires_at IS NULL
-    OR store_items.expires_at > $14::TIMESTAMP WITH TIME ZONE)
-  AND store_items.ctid = (
-    SELECT ctid
-    FROM store_items
-    WHERE store_items.tenant = $1::VARCHAR
-    AND store_items.namespace = $2::VARCHAR
-    AND store_items.key = $3::VARCHAR)
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
-
--- store.write.put_item_without_vectors(expected=version)
-WITH item AS (UPDATE store_items
-  SET meta=$4::JSONB, version=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
-  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
-    field_terms=$10::VARCHAR, created_at=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
-    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, signature=$14::BYTEA,
-    value=$15::BYTEA
-  WHERE store_items.tenant = $1::VARCHAR
-  AND store_items.namespace = $2::VARCHAR
-  AND store_items.key = $3::VARCHAR
-  AND (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND store_items.version = $16::BIGINT
-  AND store_items.ctid = (
-    SELECT ctid
-    FROM store_items
-    WHERE store_items.tenant = $1::VARCHAR
-    AND store_items.namespace = $2::VARCHAR
-    AND store_items.key = $3::VARCHAR)
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
-
--- store.write.put_item_without_vectors(expected=item)
-WITH item AS (UPDATE store_items
-  SET meta=$4::JSONB, version=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
-  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
-    field_terms=$10::VARCHAR, created_at=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
-    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, signature=$14::BYTEA,
-    value=$15::BYTEA
-  WHERE store_items.tenant = $1::VARCHAR
-  AND store_items.namespace = $2::VARCHAR
-  AND store_items.key = $3::VARCHAR
-  AND (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND store_items.version = $16::BIGINT
-  AND store_items.created_at = $17::TIMESTAMP WITH TIME ZONE
-  AND store_items.ctid = (
-    SELECT ctid
-    FROM store_items
-    WHERE store_items.tenant = $1::VARCHAR
-    AND store_items.namespace = $2::VARCHAR
-    AND store_items.key = $3::VARCHAR)
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
 
 -- store.write.put_items(expected=any)
 WITH i_rows AS (

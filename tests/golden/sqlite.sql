@@ -9700,22 +9700,7 @@ ORDER BY threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
--- maintenance.sign.read_items_to_sign(locks=True)
-UPDATE store_items
-SET version=store_items.version
-WHERE store_items.tenant = ?
-AND (store_items.namespace, store_items."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-RETURNING namespace, "key", version, meta, codec, value, created_at, updated_at, expires_at,
-  lifetime, search_text, field_terms, signature
-
--- maintenance.sign.read_items_to_sign(locks=False)
+-- maintenance.sign.read_items_to_sign()
 SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta,
   store_items.codec, store_items.value, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.search_text, store_items.field_terms,

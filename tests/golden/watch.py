@@ -45,8 +45,8 @@ def never_seen(database: str) -> list[str]:
     for family in REGISTRY.values():
         list(family.enumerate(DIALECTS[database]))
         registered |= {
-            f"{family.name}{dict(variant)}"
-            for (name, variant), built in family._built.items()
+            f"{family.name}{dict(choice)}"
+            for (name, _, choice), built in family._built.items()
             if name == database and built is not None
         }
     return sorted(registered - EVER_SEEN)
@@ -119,8 +119,8 @@ def _registered_name(statement: Any) -> str | None:
     """The name of the very object that the registry built, and of no other."""
     if not isinstance(statement, Executable) or statement not in _ORIGINS:
         return None
-    family, _, variant = _ORIGINS[statement]
-    return f"{family.name}{dict(sorted(variant.items()))}"
+    family, choice = _ORIGINS[statement]
+    return f"{family.name}{dict(sorted(choice.items()))}"
 
 
 _golden: set[tuple[int, str]] = set()

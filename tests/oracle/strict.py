@@ -41,7 +41,7 @@ MAX_VARCHAR = 4000
 PARTS = ("statements", "text", "vectors", "maintenance")
 
 PROGRAMS = {
-    "dialect": ("upserts", "single_statement_save", "groups_saves"),
+    "dialect": ("variants",),
     "statements": ("has_arrays", "compares_tuples", "max_list_bytes", "upsert", "lock"),
 }
 """What of Oracle's runs on any database here, by the part of the dialect that has it."""

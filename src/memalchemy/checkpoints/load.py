@@ -7,11 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    ARRAY,
     Executable,
     String,
     and_,
-    any_,
     bindparam,
     cast,
     func,
@@ -32,8 +30,7 @@ from memalchemy.contracts import PendingWrite, Snapshot
 from memalchemy.database import Decode
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
-from memalchemy.log import Head, Log, read_head
-from memalchemy.log.copy import read_position
+from memalchemy.log import Log
 from memalchemy.log.pending_writes import is_write
 from memalchemy.log.signed_reads import (
     check_nothing_missing,
@@ -58,6 +55,7 @@ from memalchemy.log.tables import (
     write_key_range,
 )
 from memalchemy.statements import Program, statement
+from memalchemy.variants import varies
 
 STATE_ROW = 2
 """``overwrites`` of a state's row, where states and writes are read together.
@@ -65,13 +63,13 @@ STATE_ROW = 2
 The row of a pending write has 0, 1 or NULL.
 """
 
-_LINK = ("seq", "base_seq", "depth", "codec", "checksum", "payload")
+LINK = ("seq", "base_seq", "depth", "codec", "checksum", "payload")
 _PROVEN_WRITE = ("entry_key", "stored_at")
 """The columns of pending writes that only their signatures need."""
 
 
 def _link(signed: bool) -> tuple[str, ...]:
-    return (*_LINK, "signature") if signed else _LINK
+    return (*LINK, "signature") if signed else LINK
 
 
 def _select_position(which: str) -> Any:
@@ -145,20 +143,7 @@ def read_chain(dialect: Dialect, which: str, signed: bool) -> Executable:
     return select(chain, *([_is_newest(which)] if signed else ())).order_by(chain.c.seq)
 
 
-@statement()
-def read_links(dialect: Dialect) -> Executable | None:
-    """Select the rows of a log at ``p_seqs``, where `read_chain` is planned each time it is sent.
-
-    Citus plans a statement on one table once.
-    """
-    if not dialect.distributed:
-        return None
-    seqs = bindparam("p_seqs", type_=ARRAY(DELTAS.c.seq.type))
-    return select(*(DELTAS.c[name] for name in _LINK)).where(
-        of_log(DELTAS), DELTAS.c.seq == any_(seqs)
-    )
-
-
+@varies
 def load_chain(
     dialect: Dialect,
     log: Log,
@@ -171,10 +156,6 @@ def load_chain(
 
     *known* is the tip that the cache has: it tells which rows to read, if it is the newest still.
     """
-    if dialect.distributed and not (known is None or checkpoint_id is not None or keys.signs):
-        tip = yield from _load_known(dialect, log, now, known)
-        if tip is not None:
-            return tip
     which = "newest" if checkpoint_id is None else "named"
     values = log.head_binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
     chain = read_chain(dialect, which=which, signed=keys.signs)
@@ -210,44 +191,19 @@ def _read_again(
     return ()
 
 
-def _load_known(dialect: Dialect, log: Log, now: datetime, known: Tip) -> Program[Tip | None]:
-    """Return the newest checkpoint as stored, read by its rows' keys.
-
-    ``None`` if it is not *known*, or if its rows are gone or others: `read_chain` judges those.
-    """
-    heads = yield read_head(dialect), log.binds()
-    head = Head._make(heads[0]) if heads else None
-    if head is None or not head.is_live(now):
-        return None
-    if (head.head_id, head.epoch) != (known.checkpoint_id, known.epoch):
-        return None
-    if head.next_seq != known.seq + 1:  # by pending writes, or in another history
-        named = {"p_checkpoint_id": known.checkpoint_id}
-        positions = yield read_position(dialect), log.binds() | named
-        if [row.seq for row in positions] != [known.seq]:
-            return None
-    found = yield read_links(dialect), log.binds() | {"p_seqs": [link.seq for link in known.links]}
-    rows = sorted(found, key=lambda row: row.seq)
-    bases = [None, *(link.seq for link in known.links[:-1])]
-    linked = [(base, *row) for base, row in zip(bases, known.row_keys, strict=True)]
-    if [(row.base_seq, row.seq, row.checksum) for row in rows] != linked:
-        return None
-    return Tip(known.checkpoint_id, known.epoch, _to_links(rows), known.raw_size)
-
-
 def _to_tip(rows: Sequence[Any], signed: bool) -> Tip:
     """Return the rows of a chain, snapshot first, as a `Tip` whose states are not decoded."""
     newest = rows[-1]
     return Tip(
         newest.checkpoint_id,
         newest.epoch,
-        _to_links(rows),
+        to_links(rows),
         newest.raw_size,
         read=rows if signed else None,
     )
 
 
-def _to_links(rows: Sequence[Any]) -> tuple[Link, ...]:
+def to_links(rows: Sequence[Any]) -> tuple[Link, ...]:
     """Return the rows of a chain, snapshot first, as links that are not decoded."""
     links: list[Link] = []
     expected: int | None = None

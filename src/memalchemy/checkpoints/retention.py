@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.checkpoints.word_keeper import WordKeeper
@@ -130,16 +129,14 @@ class RetentionRun:
         )
         async for rows in pages:
             counted: Sequence[Any] = rows
-            if self.which == "live" and d.distributed:
-                counted = [one for row in rows for one in await self._count(row.log_id)]
+            count = bulk_delete.count_prunable_apart(d) if self.which == "live" else None
+            if count is not None:
+                keys = ({"k_log_id": row.log_id} for row in rows)
+                counted = [one for key in keys for one in await self._query(count, key)]
             yield (
                 len(rows),
                 [found for row in counted if (found := self._to_removable(row)) is not None],
             )
-
-    async def _count(self, log_id: UUID) -> Any:
-        statement = bulk_delete.count_prunable(self.db.dialect)
-        return await self._query(statement, {"k_log_id": log_id})
 
     def _to_removable(self, row: Any) -> bulk_delete.RemovableLog | None:
         log = Log(self.db.tenant, row.thread_id, row.namespace)

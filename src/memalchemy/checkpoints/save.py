@@ -60,11 +60,11 @@ from memalchemy.log import (
     sweep,
     truncate_to_second,
 )
-from memalchemy.log.append import append_to_known_head, append_write
+from memalchemy.log.append import append_to_known_head, append_write, saves_to_known_heads
 from memalchemy.log.copy import read_position
 from memalchemy.log.pending_writes import new_key, remove_expired_log
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, routed, same_log
-from memalchemy.log.turns import Turns
+from memalchemy.log.turns import Turns, takes_turns
 from memalchemy.log.written_heads import WrittenHead, WrittenHeads
 from memalchemy.statements import Program, statement
 
@@ -347,7 +347,7 @@ class Saver:
     ) -> Position | None:
         """Append the draft behind the head that is known, or else after a look at the log."""
         d, binds_places = self.db.dialect, self.db.binds_places
-        if connection is not None or not (binds_places or d.distributed):
+        if connection is not None or not (binds_places or takes_turns(d)):
             return await self._send_looking(request, draft, words, connection, event)
         has_turns = not d.single_writer
         async with shared(self.db, Turns).of(request.log) if has_turns else nullcontext():
@@ -395,7 +395,7 @@ class Saver:
         known = shared(self.db, KnownHeads).get(request.log.key)
         if (
             known is None
-            or not self.db.dialect.upserts
+            or not saves_to_known_heads(self.db.dialect)
             or self._retains_at_once
             or request.parent_id is not None
             or request.rests_on is not None

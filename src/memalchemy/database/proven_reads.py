@@ -33,7 +33,7 @@ from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect
 from memalchemy.errors import MemalchemyError
 from memalchemy.schema import CheckpointRow, StoreItemRow, ThreadRow
-from memalchemy.statements import Answer, Parameters, Program, Statement, register, statement
+from memalchemy.statements import Answer, Parameters, Program, Statement, register
 
 T = TypeVar("T")
 
@@ -191,7 +191,7 @@ def proven_statement(
             form = _ProvenForm(forms(dialect, **variant), proof)
             return query.execution_options(**{_PROVEN: form})  # type: ignore[no-any-return]
 
-        return statement(**variants)(build_plain)
+        return register(build_plain, variants)
 
     return registered
 

@@ -47,6 +47,7 @@ from memalchemy.dialects.namespace_range import Live
 from memalchemy.dialects.urls import Target
 from memalchemy.errors import CapabilityMissing
 from memalchemy.schema import Base
+from memalchemy.variants import CITUS, NO_UPSERT, ONE_STATEMENT
 
 TEXT_INDEXES = {
     "deltas_search": "deltas",
@@ -683,13 +684,10 @@ class Dialect:
             one; they have the same column types and may use each other's connections.
         single_writer: one writer at a time for the whole database, which is a SQLite file or in
             memory; memalchemy brings its own writer, with group commit.
-        single_statement_save: a save is one statement of data-modifying CTEs.
-        groups_saves: many saves can be one statement, their rows sent as arrays.
-        distributed: the rows are spread over nodes by the columns of `DISTRIBUTED_BY`. A statement
-            that names the value of that column is sent to one node, any other to all of them.
+        variants: those that the database takes, of `memalchemy.variants` or of a third party's; the
+            first of them that has a function or statement of its own decides.
         has_to_learn: what the server is decides about capabilities, and is not known yet; see
             `learn`.
-        upserts: there is an upsert statement. Without one an upsert is update, insert, retry.
         autocommits: autocommit costs no round trip of its own.
         transactional_ddl: a transaction can undo DDL.
         dynamic_types: a column holds values of any type, so the types of cells are checked.
@@ -708,11 +706,8 @@ class Dialect:
     sqlalchemy_name: ClassVar[str]
 
     single_writer: ClassVar[bool] = False
-    single_statement_save: ClassVar[bool] = False
-    groups_saves: ClassVar[bool] = False
-    distributed: ClassVar[bool] = False
+    variants: tuple[str, ...] = ()
     has_to_learn: bool = False
-    upserts: ClassVar[bool] = True
     autocommits: ClassVar[bool] = True
     transactional_ddl: ClassVar[bool] = True
     dynamic_types: ClassVar[bool] = False
@@ -734,13 +729,24 @@ class Dialect:
         return self.name
 
     @property
-    def variant(self) -> str:
-        """The name under which statements that were built for this dialect are kept.
+    def single_statement_save(self) -> bool:
+        """True if a save is one statement of data-modifying CTEs."""
+        return ONE_STATEMENT in self.variants
 
-        It is the dialect's name, unless `learn` has found a server that wants statements of its
-        own.
-        """
-        return self.name
+    @property
+    def groups_saves(self) -> bool:
+        """True if many saves can be one statement, their rows sent as arrays."""
+        return ONE_STATEMENT in self.variants
+
+    @property
+    def upserts(self) -> bool:
+        """True if there is an upsert; without one it is update, insert, and once more."""
+        return NO_UPSERT not in self.variants
+
+    @property
+    def distributed(self) -> bool:
+        """True if the rows are spread over the nodes of a cluster."""
+        return CITUS in self.variants
 
     def for_database(self) -> Dialect:
         """Return the dialect of one database: of its own, if `learn` may change it."""

@@ -90,6 +90,7 @@ from memalchemy.dialects.urls import (
 )
 from memalchemy.errors import CapabilityMissing, TooLarge, UnknownURL
 from memalchemy.schema import Base, DeltaRow, StoreItemRow, ThreadRow
+from memalchemy.variants import NO_UPSERT
 
 MAX_TEXT_BIND = 4000
 """Bytes: a longer text is bound as a LONG, which only an INSERT or UPDATE of a column takes."""
@@ -167,7 +168,7 @@ class OracleStatements(Statements):
         where: ColumnElement[bool] | None = None,
     ) -> Insert:
         # MERGE with a bytes bind over 32 KB is ORA-01461, and it still races to ORA-00001.
-        raise AssertionError("on Oracle callers update, insert and retry: see Dialect.upserts")
+        raise AssertionError("on Oracle callers update, insert and retry: see NO_UPSERT")
 
     def lock(
         self,
@@ -581,7 +582,7 @@ class Oracle(Dialect):
 
     name: ClassVar[str] = "oracle"
     sqlalchemy_name: ClassVar[str] = "oracle"
-    upserts: ClassVar[bool] = False
+    variants: tuple[str, ...] = (NO_UPSERT,)
     autocommits: ClassVar[bool] = False
     transactional_ddl: ClassVar[bool] = False
     snapshot_isolation: ClassVar[str | None] = "SERIALIZABLE"

@@ -9,7 +9,8 @@ locking the log. Two rules hold every program here together:
   snapshot older than its lock.
 """
 
-from memalchemy.log.append import Position, append_checkpoint, append_checkpoints
+from memalchemy.log import citus, no_upsert, one_statement  # noqa: F401 (they register variants)
+from memalchemy.log.append import Position, append_checkpoint
 from memalchemy.log.copy import copy_log
 from memalchemy.log.delete import (
     delete_checkpoint,
@@ -21,6 +22,7 @@ from memalchemy.log.delete import (
     sweep_locked,
 )
 from memalchemy.log.heads import Head, lock_log, read_head, set_thread_metadata
+from memalchemy.log.one_statement import append_checkpoints
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,

@@ -18,11 +18,9 @@ from sqlalchemy import (
     Executable,
     FromClause,
     Select,
-    Uuid,
     and_,
     bindparam,
     case,
-    cast,
     delete,
     func,
     literal_column,
@@ -55,6 +53,7 @@ from memalchemy.log.tables import (
     write_key_range,
 )
 from memalchemy.statements import Program, statement
+from memalchemy.variants import varies
 
 MAX_LOGS, MAX_ROWS = 90, 2_000
 """Bounds of one transaction. The keys of 97 logs fit into one list on Oracle."""
@@ -65,7 +64,8 @@ WHOLE = {"p_low": 0, "p_high": _END}
 """Binds of a window that has all positions."""
 
 SCOPES = ("namespace", "tenant", "log", "thread")
-_ID = ("thread_id", "namespace")
+LOG_ID = ("thread_id", "namespace")
+"""The columns that name a log of a tenant."""
 _ROW = ("log_id", "seq")
 
 
@@ -90,13 +90,15 @@ class BatchResult(NamedTuple):
     """The position below which rows of the only log are left to look at."""
 
 
-def batches(dialect: Dialect, found: Sequence[RemovableLog]) -> Iterator[list[RemovableLog]]:
-    """Split *found* into batches of one transaction each.
+@varies
+def max_logs_of_a_batch(dialect: Dialect) -> int:
+    """Return the number of logs that one transaction deletes from at most."""
+    return MAX_LOGS
 
-    Where the logs are on several nodes a batch is one log: a transaction over several nodes commits
-    in two phases, and locks are waited for without a common order.
-    """
-    most = 1 if dialect.distributed else MAX_LOGS
+
+def batches(dialect: Dialect, found: Sequence[RemovableLog]) -> Iterator[list[RemovableLog]]:
+    """Split *found* into batches of one transaction each."""
+    most = max_logs_of_a_batch(dialect)
     lot: list[RemovableLog] = []
     rows = 0
     for one in found:
@@ -125,9 +127,7 @@ def is_stale(dialect: Dialect) -> ColumnElement[bool]:
     log is not idle while its thread is saved in a namespace above it: a graph may call a subgraph
     that has a memory of its own once in a while.
     """
-    above: Any = THREADS.alias("above")
-    if dialect.distributed:
-        above = _threads_in_use(dialect)
+    above = logs_above(dialect)
     start = func.substr(THREADS.c.namespace, 1, func.length(above.c.namespace))
     in_use: Select[Any] = select(literal_column("1")).where(
         *(above.c[name] == THREADS.c[name] for name in ("tenant", "thread_id")),
@@ -145,19 +145,10 @@ def is_stale(dialect: Dialect) -> ColumnElement[bool]:
     )
 
 
-def _threads_in_use(dialect: Dialect) -> CTE:
-    """Return the tenant's logs in use below the root, which are sent to every node.
-
-    Those of a thread are on several nodes, so no node can compare its logs with them by itself.
-    """
-    names = ("tenant", "thread_id", "namespace", "deleted_at", "updated_at")
-    in_use = select(*(THREADS.c[name] for name in names)).where(
-        THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type),
-        THREADS.c.namespace != literal_column("'/'"),
-        THREADS.c.deleted_at.is_(None),
-        THREADS.c.updated_at >= bindparam("p_cutoff"),
-    )
-    return dialect.statements.materialized(in_use, "above")
+@varies
+def logs_above(dialect: Dialect) -> Any:
+    """Return the logs among which `is_stale` looks for those above a log."""
+    return THREADS.alias("above")
 
 
 def _is_wanted(dialect: Dialect, which: str) -> ColumnElement[bool]:
@@ -173,7 +164,7 @@ def _in_scope(scope: str, after: bool) -> list[ColumnElement[bool]]:
 
     With *after*, only the heads behind a log, in the order of thread and namespace.
     """
-    named = {"namespace": ("namespace",), "tenant": (), "log": _ID, "thread": ("thread_id",)}
+    named = {"namespace": ("namespace",), "tenant": (), "log": LOG_ID, "thread": ("thread_id",)}
     found: list[ColumnElement[bool]] = [
         THREADS.c[name] == bindparam(f"k_{name}", type_=THREADS.c[name].type)
         for name in ("tenant", *named[scope])
@@ -243,28 +234,29 @@ def _is_unneeded(position: Any) -> ColumnElement[bool]:
 def list_prunable(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of live logs, with the numbers of what they hold and what a prune deletes.
 
-    These are the checkpoints, those to delete, and the states that nothing needs. Where the logs
-    are on several nodes, `count_prunable` has the numbers.
+    These are the checkpoints, those to delete, and the states that nothing needs.
     """
-    logs = (
-        select(*(THREADS.c[name] for name in ("log_id", *_ID)))
+    return count_prunable_of(dialect, prunable_logs(scope, after).cte("page"))
+
+
+def prunable_logs(scope: str, after: bool) -> Select[Any]:
+    """Return the query for a page of live logs that have a checkpoint."""
+    return (
+        select(*(THREADS.c[name] for name in ("log_id", *LOG_ID)))
         .where(*_in_scope(scope, after), live(), THREADS.c.head_id.is_not(None))
-        .order_by(*(THREADS.c[name] for name in _ID))
+        .order_by(*(THREADS.c[name] for name in LOG_ID))
         .limit(bindparam("p_limit"))
     )
-    return logs if dialect.distributed else _count_prunable(dialect, logs.cte("page"))
 
 
-@statement()
-def count_prunable(dialect: Dialect) -> Executable | None:
-    """Select one log as `list_prunable`, with its numbers, where that selects none."""
-    if not dialect.distributed:
-        return None
-    names = select(*(THREADS.c[name] for name in ("log_id", *_ID))).where(of_log(THREADS))
-    return _count_prunable(dialect, names.cte("page"))
+@varies
+def count_prunable_apart(dialect: Dialect) -> Executable | None:
+    """Return the statement that counts one log of `list_prunable`, if that counts none itself."""
+    return None
 
 
-def _count_prunable(dialect: Dialect, page: CTE) -> Executable:
+def count_prunable_of(dialect: Dialect, page: CTE) -> Executable:
+    """Select the logs of *page* with the numbers of `list_prunable`."""
     one: ColumnElement[int] = literal_column("1")
     zero: ColumnElement[int] = literal_column("0")
     ranked = rank_checkpoints(dialect, page)
@@ -274,14 +266,14 @@ def _count_prunable(dialect: Dialect, page: CTE) -> Executable:
     needless = case((_is_unneeded(at), one), else_=zero)
     return (
         select(
-            *(page.c[name] for name in _ID),
+            *(page.c[name] for name in LOG_ID),
             func.sum(at.c.named).label("names"),
             func.sum(at.c.going).label("going"),
             func.sum(needless).label("needless"),
         )
         .select_from(page.join(at, at.c.log_id == page.c.log_id))
-        .group_by(page.c.log_id, *(page.c[name] for name in _ID))
-        .order_by(*(page.c[name] for name in _ID))
+        .group_by(page.c.log_id, *(page.c[name] for name in LOG_ID))
+        .order_by(*(page.c[name] for name in LOG_ID))
         .add_cte(page, *ranked, nest_here=True)
     )
 
@@ -296,14 +288,14 @@ def list_stale(dialect: Dialect, scope: str, after: bool) -> Executable:
 
     going = count(CHECKPOINTS) + count(DELTAS, DELTAS.c.kind.in_(constants("entry")))
     return (
-        select(*(THREADS.c[name] for name in _ID), THREADS.c.next_seq, going.label("going"))
+        select(*(THREADS.c[name] for name in LOG_ID), THREADS.c.next_seq, going.label("going"))
         .where(*_in_scope(scope, after), is_stale(dialect))
-        .order_by(*(THREADS.c[name] for name in _ID))
+        .order_by(*(THREADS.c[name] for name in LOG_ID))
         .limit(bindparam("p_limit"))
     )
 
 
-_TIMES = (*_ID, "updated_at", "expires_at", "deleted_at")
+_TIMES = (*LOG_ID, "updated_at", "expires_at", "deleted_at")
 
 
 @statement()
@@ -338,10 +330,9 @@ def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
 # --- Deleting ------------------------------------------------------------------------------------
 
 
-def _listed_logs(dialect: Dialect) -> FromClause:
-    if dialect.distributed:
-        key = bindparam("k_log_id", type_=THREADS.c.log_id.type)
-        return select(cast(key, Uuid).label("log_id")).subquery("listed")
+@varies
+def listed_logs(dialect: Dialect) -> FromClause:
+    """Return the table of the logs that `memalchemy.log.delete.bind_logs` lists."""
     return dialect.statements.rows_from_list("p_logs", ("log_id",))
 
 
@@ -380,7 +371,7 @@ def list_ranked(dialect: Dialect) -> Executable:
 
     They are: ``goes``, 1 if the rules do not keep it, and ``has_words``.
     """
-    ctes = rank_checkpoints(dialect, _listed_logs(dialect), in_window=True)
+    ctes = rank_checkpoints(dialect, listed_logs(dialect), in_window=True)
     ranked = ctes.rows
     one: ColumnElement[int] = literal_column("1")
     zero: ColumnElement[int] = literal_column("0")
@@ -407,7 +398,7 @@ def list_ranked(dialect: Dialect) -> Executable:
 @statement(named=(True, False))
 def delete_pruned_checkpoints(dialect: Dialect, named: bool) -> Executable:
     """Delete the checkpoints of a batch that the rules do not keep; *named*: return their keys."""
-    ranked = rank_checkpoints(dialect, _listed_logs(dialect), in_window=True)
+    ranked = rank_checkpoints(dialect, listed_logs(dialect), in_window=True)
     rows = select(*(ranked.rows.c[name] for name in _ROW)).where(ranked.is_let_go())
     gone = delete(CHECKPOINTS).where(
         _is_in(dialect, CHECKPOINTS, rows, *ranked), *routed(dialect, CHECKPOINTS)
@@ -418,7 +409,7 @@ def delete_pruned_checkpoints(dialect: Dialect, named: bool) -> Executable:
 @statement()
 def find_write(dialect: Dialect) -> Executable:
     """Select a row of pending writes of a batch of logs, whichever it is."""
-    logs = _listed_logs(dialect)
+    logs = listed_logs(dialect)
     key = DELTAS.c.entry_key
     low, high = (bindparam(name, type_=key.type) for name in ("p_first_key", "p_last_key"))
     return (
@@ -463,7 +454,7 @@ def delete_unneeded_states(dialect: Dialect) -> Executable:
 
     States above the window are there because they are needed.
     """
-    logs = _listed_logs(dialect)
+    logs = listed_logs(dialect)
     named = (
         select(*(CHECKPOINTS.c[name] for name in _ROW))
         .select_from(CHECKPOINTS.join(logs, same_log(CHECKPOINTS, logs)))

@@ -5,12 +5,15 @@ Encrypted payloads are bound to their log, so they are sealed anew for the copy.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Executable,
+    Insert,
+    Select,
     Table,
     and_,
     bindparam,
@@ -43,6 +46,7 @@ from memalchemy.log.tables import (
     truncate_to_second,
 )
 from memalchemy.statements import Program, statement
+from memalchemy.variants import varies
 
 _TABLES: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
 
@@ -56,11 +60,11 @@ def copy_rows(dialect: Dialect, table: str) -> Executable:
     """
     source = _TABLES.get(table, DELTAS)
     if table == "writes":
-        return _copy_selected(dialect, source, {}, [_is_kept_write()])
+        return _insert_copies(source, *_copied(source, {}, [_is_kept_write()]))
     where = [source.c.seq <= bindparam("p_until", type_=source.c.seq.type)]
     if table == "others":
         where.append(DELTAS.c.kind.not_in(constants("write")))
-    return _copy_selected(dialect, source, {}, where)
+    return _insert_copies(source, *_copied(source, {}, where))
 
 
 def _is_kept_write() -> ColumnElement[bool]:
@@ -81,11 +85,15 @@ def find_last_write(dialect: Dialect) -> Executable:
 @statement()
 def copy_head(dialect: Dialect) -> Executable:
     """Copy a head with its own epoch and times, and with its origin: a thread and a position."""
+    return _insert_copies(THREADS, *copied_head())
+
+
+def copied_head() -> tuple[dict[str, Any], Select[Any]]:
+    """Return the columns of a head that is copied, by name, and the query that selects them."""
     now = bindparam("p_now", type_=THREADS.c.created_at.type)
     until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
     highest = select(func.coalesce(func.max(CHECKPOINTS.c.ordinal), literal_column("0")))
-    return _copy_selected(
-        dialect,
+    return _copied(
         THREADS,
         {
             "next_seq": bindparam("p_next_seq", type_=THREADS.c.next_seq.type),
@@ -141,10 +149,13 @@ def find_content(dialect: Dialect) -> Executable:
     return select(DELTAS.c.seq).where(of_log(DELTAS), or_(~is_state, named.exists())).limit(1)
 
 
-def _copy_selected(
-    dialect: Dialect, table: Table, changed: dict[str, Any], where: list[Any]
-) -> Executable:
-    """Insert the rows of *table* that *where* picks once more, with the columns *changed*."""
+def _copied(
+    table: Table, changed: dict[str, Any], where: list[Any]
+) -> tuple[dict[str, Any], Select[Any]]:
+    """Return the columns of copies of the rows of *table* that *where* picks, and their query.
+
+    The columns *changed* are others than the rows have.
+    """
     columns = {c.name: changed.get(c.name, c) for c in table.columns}
     columns["log_id"] = bindparam("p_log_id", type_=table.c.log_id.type)
     if table is THREADS:
@@ -152,17 +163,22 @@ def _copy_selected(
     selected = select(*(value.label(name) for name, value in columns.items())).where(
         and_(of_log(table), *where)
     )
-    if dialect.distributed and table is THREADS:
-        # Citus wraps the error of a taken key in one of its own, and this returns no row instead.
-        return dialect.statements.upsert(
-            THREADS,
-            columns,
-            ["log_id"],
-            {"epoch": THREADS.c.epoch},
-            source=selected,
-            where=literal_column("false"),
-        ).returning(THREADS.c.log_id)
-    return insert(table).from_select(list(columns), selected)
+    return columns, selected
+
+
+def _insert_copies(table: Table, columns: dict[str, Any], rows: Select[Any]) -> Insert:
+    return insert(table).from_select(list(columns), rows)
+
+
+@varies
+def insert_copied_head(dialect: Dialect, values: Mapping[str, Any]) -> Program[bool]:
+    """Copy a head; return ``False`` if there is one in its place.
+
+    Raises:
+        UniqueViolation: the same, where the database says so.
+    """
+    yield copy_head(dialect), values
+    return True
 
 
 def copy_log(
@@ -224,8 +240,7 @@ def copy_log(
         "p_active_at": truncate_to_second(now),
     }
     try:
-        copied = yield copy_head(dialect), values
-        if dialect.distributed and not copied:
+        if not (yield from insert_copied_head(dialect, values)):
             raise _target_in_use(target)
         yield copy_rows(dialect, table="checkpoints"), values
         for table in ("deltas",) if whole else ("others", "writes"):

@@ -31,7 +31,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
 from memalchemy.log.dependencies import find_dependent, without_required
-from memalchemy.log.heads import Head, find_heads_of_thread, lock_log, lock_thread
+from memalchemy.log.heads import Head, lock_log, lock_thread
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -45,6 +45,7 @@ from memalchemy.log.tables import (
     write_key_range,
 )
 from memalchemy.statements import ERASES, PROVES, REASONS, Program, removal, statement
+from memalchemy.variants import varies
 
 ORPHANED_AFTER = timedelta(days=1)
 """The age at which pending writes are removed if their checkpoint was never saved."""
@@ -137,20 +138,15 @@ def sweep_locked(
 # --- Whole logs ----------------------------------------------------------------------------------
 
 
+@varies
 def bind_logs(dialect: Dialect, logs: Iterable[Log]) -> Iterator[dict[str, Any]]:
-    """Yield the binds that list *logs*, in as many lists as they take.
-
-    Where the logs are on several nodes a list has one: see `is_of_listed_log`.
-    """
-    if dialect.distributed:
-        return ({"k_log_id": log.key} for log in logs)
+    """Yield the binds that list *logs*, in as many lists as they take; see `is_of_listed_log`."""
     return dialect.statements.list_batches("p_logs", [(log.key,) for log in logs])
 
 
+@varies
 def is_of_listed_log(dialect: Dialect, table: Any) -> ColumnElement[bool]:
     """Return the condition that a row is of one of the logs that `bind_logs` lists."""
-    if dialect.distributed:
-        return of_log(table)
     names = dialect.statements.rows_from_list("p_logs", ("log_id",))
     return table.c.log_id.in_(select(names.c.log_id))  # type: ignore[no-any-return]
 
@@ -193,22 +189,15 @@ def leave_tombstones(dialect: Dialect) -> Executable:
 
 def delete_thread(dialect: Dialect, log: Log, now: datetime) -> Program[bool]:
     """Delete all logs of the thread of *log*, leaving tombstones; return whether any was live."""
-    heads = yield from _lock_thread(dialect, log)
+    heads = yield from lock_logs_of_thread(dialect, log)
     return (yield from _replace_by_tombstones(dialect, heads, now))
 
 
-def _lock_thread(dialect: Dialect, log: Log) -> Program[list[Head]]:
+@varies
+def lock_logs_of_thread(dialect: Dialect, log: Log) -> Program[list[Head]]:
     """Lock all logs of the thread of *log*, and return their heads."""
-    if not dialect.distributed:
-        rows = yield lock_thread(dialect), log.head_binds()
-        return [Head._make(row) for row in rows]
-    # On several nodes they are locked one by one, in one order for everybody.
-    found = yield find_heads_of_thread(dialect), log.head_binds()
-    heads: list[Head] = []
-    for key in sorted(Head._make(row).log.key for row in found):
-        rows = yield lock_log(dialect), {"k_log_id": key}
-        heads += (Head._make(row) for row in rows)
-    return heads
+    rows = yield lock_thread(dialect), log.head_binds()
+    return [Head._make(row) for row in rows]
 
 
 def delete_log(dialect: Dialect, log: Log, now: datetime) -> Program[bool]:

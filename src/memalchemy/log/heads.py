@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     ColumnElement,
     Executable,
-    Integer,
     Table,
     and_,
     bindparam,
     case,
-    insert,
     literal,
     literal_column,
     null,
@@ -30,7 +28,7 @@ from sqlalchemy import (
 from memalchemy.codec.signed_rows import HEAD, SignedHead
 from memalchemy.database.known_heads import KNOWN_HEAD, MOVED_HEAD, KnownHead
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Conflict, Corrupt, UniqueViolation
+from memalchemy.errors import Conflict, Corrupt
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -47,6 +45,7 @@ from memalchemy.log.tables import (
     unexpired,
 )
 from memalchemy.statements import Program, statement
+from memalchemy.variants import varies
 
 
 class Head(NamedTuple):
@@ -80,33 +79,25 @@ class Head(NamedTuple):
             )
 
 
-_HEAD = [THREADS.c[name] for name in Head._fields]
+HEAD_COLUMNS = [THREADS.c[name] for name in Head._fields]
 
 
 @statement()
 def read_head(dialect: Dialect) -> Executable:
     """Select the head of a log, as it is."""
-    return select(*_HEAD).where(of_log(THREADS))
+    return select(*HEAD_COLUMNS).where(of_log(THREADS))
 
 
 @statement()
 def lock_log(dialect: Dialect) -> Executable:
     """Lock one log."""
-    return dialect.statements.lock(THREADS, of_log(THREADS), _HEAD)
+    return dialect.statements.lock(THREADS, of_log(THREADS), HEAD_COLUMNS)
 
 
 @statement()
-def find_heads_of_thread(dialect: Dialect) -> Executable | None:
-    """Select the heads of all logs of a thread, where `lock_thread` is not a statement."""
-    return select(*_HEAD).where(of_thread()) if dialect.distributed else None
-
-
-@statement()
-def lock_thread(dialect: Dialect) -> Executable | None:
+def lock_thread(dialect: Dialect) -> Executable:
     """Lock all logs of a thread."""
-    if dialect.distributed:
-        return None
-    return dialect.statements.lock(THREADS, of_thread(), _HEAD)
+    return dialect.statements.lock(THREADS, of_thread(), HEAD_COLUMNS)
 
 
 @statement()
@@ -177,7 +168,7 @@ class Allotted(NamedTuple):
 ALLOTTED_COLUMNS = tuple(THREADS.c[name] for name in Allotted._fields)
 
 
-def _head_binds() -> dict[str, ColumnElement[Any]]:
+def head_binds() -> dict[str, ColumnElement[Any]]:
     """Return binds for the values that a head is moved with."""
     types = {
         "count": THREADS.c.next_seq.type,
@@ -204,6 +195,12 @@ def count_if_new() -> ColumnElement[int]:
     race with the same new id both are counted, and no checkpoint has the lower number.
     """
     return case((_has_checkpoint(), literal_column("0")), else_=literal_column("1"))
+
+
+@varies
+def counted_checkpoint(dialect: Dialect) -> ColumnElement[int]:
+    """Return the number of new checkpoints that a save makes: one, unless it replaces one."""
+    return count_if_new()
 
 
 def moved_values(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
@@ -257,7 +254,7 @@ def new_head_values(purpose: str, given: Mapping[str, Any], counted: Any) -> dic
     }
 
 
-def _conditions_on_head(purpose: str, condition: str) -> list[ColumnElement[bool]]:
+def conditions_on_head(purpose: str, condition: str) -> list[ColumnElement[bool]]:
     """Return one of `CONDITIONS` as SQL."""
     expected = THREADS.c.head_id if condition == "newest" else THREADS.c.version
     if condition in ("newest", "version"):
@@ -276,38 +273,38 @@ def _conditions_on_head(purpose: str, condition: str) -> list[ColumnElement[bool
     return []
 
 
-def _is_here(table: Table, routed: bool) -> ColumnElement[bool]:
-    """Return the condition that a row is of the log of ``threads``.
-
-    Citus sends a statement to one node if each of its tables is compared with the value: *routed*.
-    """
-    return of_log(table) if routed else same_log(table, THREADS)
+@varies
+def is_here(dialect: Dialect, table: Table) -> ColumnElement[bool]:
+    """Return the condition that a row is of the log of ``threads``."""
+    return same_log(table, THREADS)
 
 
-def has_base(routed: bool = False) -> ColumnElement[bool]:
+def has_base(dialect: Dialect) -> ColumnElement[bool]:
     """Return the condition that the base of a new state exists and is the one that was read.
 
     Binds ``p_base_seq`` and ``p_base_checksum``. The epoch alone does not tell: it stays the same
     where a standby that lagged has taken over, or an older copy was restored.
     """
-    return select(literal_column("1")).where(_is_base(routed)).exists()
+    return select(literal_column("1")).where(is_base(dialect)).exists()
 
 
-def _is_base(routed: bool) -> ColumnElement[bool]:
+def is_base(dialect: Dialect) -> ColumnElement[bool]:
+    """Return the condition on the row of ``deltas`` that `has_base` is about."""
     return and_(
-        _is_here(DELTAS, routed),
+        is_here(dialect, DELTAS),
         DELTAS.c.seq == bindparam("p_base_seq", type_=DELTAS.c.base_seq.type),
         DELTAS.c.checksum == bindparam("p_base_checksum", type_=DELTAS.c.checksum.type),
     )
 
 
-def has_parent(routed: bool = False) -> ColumnElement[bool]:
+def has_parent(dialect: Dialect) -> ColumnElement[bool]:
     """Return the condition that the checkpoint ``p_parent_id`` exists."""
     named = CHECKPOINTS.c.checkpoint_id == bindparam("p_parent_id")
-    return select(literal_column("1")).where(_is_here(CHECKPOINTS, routed), named).exists()
+    return select(literal_column("1")).where(is_here(dialect, CHECKPOINTS), named).exists()
 
 
 def update_head(
+    dialect: Dialect,
     purpose: str,
     condition: str = "any",
     *,
@@ -320,19 +317,19 @@ def update_head(
     Args:
         based: also require the epoch ``p_epoch`` and `has_base`.
         parent: also require `has_parent`.
-        looked: `look_at_log` has found the base and the parent, and counted the new checkpoint:
-            what removes a base since then has moved the epoch.
+        looked: a statement before has found the base and the parent, and counted the new
+            checkpoint: what removes a base since then has moved the epoch.
 
     The statement returns `ALLOTTED_COLUMNS`, or no row.
     """
-    conditions = [of_log(THREADS), live(), *_conditions_on_head(purpose, condition)]
+    conditions = [of_log(THREADS), live(), *conditions_on_head(purpose, condition)]
     if based:
         conditions.append(THREADS.c.epoch == bindparam("p_epoch"))
     if based and not looked:
-        conditions.append(has_base())
+        conditions.append(has_base(dialect))
     if parent and not looked:
-        conditions.append(has_parent())
-    values = moved_values(purpose, _head_binds(), _counted() if looked else count_if_new())
+        conditions.append(has_parent(dialect))
+    values = moved_values(purpose, head_binds(), counted_checkpoint(dialect))
     return update(THREADS).where(*conditions).values(values).returning(*ALLOTTED_COLUMNS)
 
 
@@ -344,13 +341,12 @@ def upsert_head(dialect: Dialect, purpose: str, condition: str = "any") -> Any:
     """
     # The look at the id is in the values, not in the SET: SQLAlchemy leaves the schema out of a
     # subquery there.
-    counted = _counted() if dialect.distributed else count_if_new()
-    values = name_binds() | new_head_values(purpose, _head_binds(), counted)
+    values = name_binds() | new_head_values(purpose, head_binds(), counted_checkpoint(dialect))
     again = revived_values(
-        purpose, _head_binds(), dialect.statements.excluded(THREADS, "last_ordinal")
+        purpose, head_binds(), dialect.statements.excluded(THREADS, "last_ordinal")
     )
     same = (THREADS.c[name] == dialect.statements.excluded(THREADS, name) for name in NAMES)
-    where = and_(unexpired(), *_conditions_on_head(purpose, condition), *same)
+    where = and_(unexpired(), *conditions_on_head(purpose, condition), *same)
     return dialect.statements.upsert(THREADS, values, ["log_id"], again, where=where).returning(
         *ALLOTTED_COLUMNS
     )
@@ -366,94 +362,11 @@ def allot(
     dialect: Dialect, purpose: str, condition: str, based: bool, parent: bool
 ) -> Executable | None:
     """Allot positions of a log that exists."""
-    if purpose == "entries":
-        exists = dialect.distributed and condition == "version" and not (based or parent)
-    else:
-        exists = condition not in ("version", "alive")
-    if not exists:
+    if purpose == "entries" or condition in ("version", "alive"):
         return None
     return update_head(  # type: ignore[no-any-return]
-        purpose, condition, based=based, parent=parent, looked=dialect.distributed
+        dialect, purpose, condition, based=based, parent=parent
     )
-
-
-def _counted() -> ColumnElement[int]:
-    """Return the number of new checkpoints that `look_at_log` has counted."""
-    return bindparam("p_new", type_=THREADS.c.last_ordinal.type)
-
-
-@statement(based=(True, False), parent=(True, False))
-def look_at_log(dialect: Dialect, based: bool, parent: bool) -> Executable | None:
-    """Look into a log before positions are allotted in it, where that is a statement of its own.
-
-    The row has ``new`` as `count_if_new`; ``base`` and ``parent`` are 1 if they are there.
-    """
-    if not dialect.distributed:
-        return None
-    one, zero = literal_column("1", Integer), literal_column("0", Integer)
-    columns = [count_if_new().label("new")]
-    if based:
-        columns.append(case((has_base(routed=True), one), else_=zero).label("base"))
-    if parent:
-        columns.append(case((has_parent(routed=True), one), else_=zero).label("parent"))
-    return select(*columns).select_from(THREADS).where(of_log(THREADS))
-
-
-def look(
-    dialect: Dialect, values: Mapping[str, Any], *, based: bool, parent: bool, counts: bool = True
-) -> Program[dict[str, Any] | None]:
-    """Return *values* with what `look_at_log` counts; ``None`` if the base or parent is missing.
-
-    Citus sends the UPDATE of a head, which every save waits for, by a shorter way if it looks at no
-    other table.
-
-    Args:
-        counts: count the checkpoint. Otherwise it is taken for a new one, and there is no *parent*.
-    """
-    if not counts:
-        if based and not (yield find_base(dialect), values):
-            return None
-        return dict(values) | {"p_new": 1}
-    rows = yield look_at_log(dialect, based=based, parent=parent), values
-    found = rows[0] if rows else None
-    if (based and not (found and found.base)) or (parent and not (found and found.parent)):
-        return None
-    return dict(values) | {"p_new": found.new if found else 1}
-
-
-@statement()
-def find_base(dialect: Dialect) -> Executable | None:
-    """Select 1 if the base of a new state exists and is the one that was read; see `has_base`.
-
-    One table and its whole key: Citus plans it once and sends it by the shortest way.
-    """
-    if not dialect.distributed:
-        return None
-    return select(literal_column("1", Integer)).select_from(DELTAS).where(_is_base(routed=True))
-
-
-@statement()
-def uncount_checkpoint(dialect: Dialect) -> Executable | None:
-    """Take back that the checkpoint of a save was counted as a new one."""
-    if not dialect.distributed:
-        return None
-    return update(THREADS).where(of_log(THREADS)).values(last_ordinal=THREADS.c.last_ordinal - 1)
-
-
-@statement(condition=("any", "newest"))
-def move_written_head(dialect: Dialect, condition: str) -> Executable | None:
-    """Allot the position of a new checkpoint, if the head is a `WrittenHead`.
-
-    The epoch is compared, too: while it is the same, nothing that the head stands on was removed.
-    """
-    if not dialect.distributed:
-        return None
-    compared = (
-        THREADS.c[name] == bindparam(f"h_{name}", type_=THREADS.c[name].type)
-        for name in ("head_id", "next_seq", "updated_at")
-    )
-    move = update_head("checkpoint", condition, based=True, looked=True)
-    return move.where(*compared)  # type: ignore[no-any-return]
 
 
 # --- A signed head that is known -----------------------------------------------------------------
@@ -464,12 +377,11 @@ _COMPARED = tuple(
 """The columns of a live head by which it is compared with a known one: all that are signed."""
 
 
-def move_known_head(purpose: str, *, based: bool = False, routed: bool = False) -> Any:
+def move_known_head(dialect: Dialect, purpose: str, *, based: bool = False) -> Any:
     """Return the UPDATE that allots positions for a checkpoint or entries, and signs the head.
 
     It returns no row unless the live head is, in all columns that are signed, the one that
-    `known_head_binds` binds, and the checkpoint is new. *based* is that of `update_head`; *routed*
-    is for a database that is distributed.
+    `known_head_binds` binds, and the checkpoint is new. *based* is that of `update_head`.
     """
     binds = ((column, bindparam(f"h_{column.key}", type_=column.type)) for column in _COMPARED)
     conditions = [
@@ -480,8 +392,8 @@ def move_known_head(purpose: str, *, based: bool = False, routed: bool = False) 
     if purpose == "checkpoint":
         conditions.append(~_has_checkpoint())
     if based:
-        conditions += [THREADS.c.epoch == bindparam("p_epoch"), has_base(routed)]
-    values = moved_values(purpose, _head_binds(), literal_column("1"))
+        conditions += [THREADS.c.epoch == bindparam("p_epoch"), has_base(dialect)]
+    values = moved_values(purpose, head_binds(), literal_column("1"))
     values["signature"] = bindparam("p_head_signature", type_=THREADS.c.signature.type)
     return update(THREADS).where(*conditions).values(values).returning(*ALLOTTED_COLUMNS)
 
@@ -523,22 +435,20 @@ def known_head_binds(
 @statement(purpose=("checkpoint", "entries"), based=(True, False))
 def allot_in_known_head(dialect: Dialect, purpose: str, based: bool) -> Executable | None:
     """Allot positions in a signed log whose head is known, and sign the head."""
-    if dialect.single_statement_save or not dialect.upserts or (based and purpose == "entries"):
+    if based and purpose == "entries":
         return None
-    return move_known_head(  # type: ignore[no-any-return]
-        purpose, based=based, routed=dialect.distributed
-    )
+    return move_known_head(dialect, purpose, based=based)  # type: ignore[no-any-return]
 
 
 @statement()
 def allot_locked(dialect: Dialect) -> Executable:
     """Allot positions for entries in a log that is locked; the epoch grows by ``p_epoch_step``."""
     epoch = THREADS.c.epoch + bindparam("p_epoch_step", type_=THREADS.c.epoch.type)
-    values = moved_values("entries", _head_binds(), None) | {"epoch": epoch}
+    values = moved_values("entries", head_binds(), None) | {"epoch": epoch}
     return update(THREADS).where(of_log(THREADS)).values(values).returning(*ALLOTTED_COLUMNS)
 
 
-_CREATING_CONDITIONS = {
+CREATING_CONDITIONS = {
     "checkpoint": ("any", "none", "alive"),
     "entries": ("any", "none"),
     "write": ("any",),
@@ -549,30 +459,12 @@ _CREATING_CONDITIONS = {
 @statement(purpose=PURPOSES, condition=CONDITIONS)
 def allot_or_create(dialect: Dialect, purpose: str, condition: str) -> Executable | None:
     """Allot positions of a log, and create it if it does not exist."""
-    begins = dialect.upserts and condition in _CREATING_CONDITIONS[purpose]
-    return upsert_head(dialect, purpose, condition) if begins else None
-
-
-@statement(purpose=PURPOSES, condition=CONDITIONS)
-def allot_existing(dialect: Dialect, purpose: str, condition: str) -> Executable | None:
-    """Allot positions of an existing head: first half of `allot_or_create` without an upsert."""
-    if dialect.upserts or condition not in _CREATING_CONDITIONS[purpose]:
+    if condition not in CREATING_CONDITIONS[purpose]:
         return None
-    same = (THREADS.c[name] == bind for name, bind in name_binds().items())
-    where = [*same, unexpired(), *_conditions_on_head(purpose, condition)]
-    values = revived_values(purpose, _head_binds(), count_if_new())
-    return update(THREADS).where(*where).values(values).returning(*ALLOTTED_COLUMNS)
+    return upsert_head(dialect, purpose, condition)  # type: ignore[no-any-return]
 
 
-@statement(purpose=PURPOSES)
-def create_head(dialect: Dialect, purpose: str) -> Executable | None:
-    """Create a head: second half of `allot_or_create` without an upsert."""
-    if dialect.upserts:
-        return None
-    values = name_binds() | new_head_values(purpose, _head_binds(), count_if_new())
-    return insert(THREADS).values(values).returning(*ALLOTTED_COLUMNS)
-
-
+@varies
 def allot_positions(
     dialect: Dialect, purpose: str, values: Mapping[str, Any], condition: str = "any"
 ) -> Program[Allotted | None]:
@@ -581,19 +473,8 @@ def allot_positions(
     Returns ``None`` if the log has expired or is not as the *condition* says. Binds
     `Log.head_binds` and ``p_count, p_epoch, p_checkpoint_id, p_now, p_active_at, p_expires_at``.
     """
-    if dialect.upserts:
-        rows = yield allot_or_create(dialect, purpose=purpose, condition=condition), values
-        return Allotted._make(rows[0]) if rows else None
-    for _ in range(2):
-        rows = yield allot_existing(dialect, purpose=purpose, condition=condition), values
-        if rows:
-            return Allotted._make(rows[0])
-        try:
-            rows = yield create_head(dialect, purpose=purpose), values
-        except UniqueViolation:
-            continue  # somebody else created it, or it is not as required: look again
-        return Allotted._make(rows[0])
-    return None
+    rows = yield allot_or_create(dialect, purpose=purpose, condition=condition), values
+    return Allotted._make(rows[0]) if rows else None
 
 
 # --- Errors ----------------------------------------------------------------------

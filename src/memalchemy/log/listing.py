@@ -11,10 +11,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     Executable,
-    FromClause,
     Table,
     and_,
     bindparam,
@@ -508,8 +506,6 @@ def measure_logs(dialect: Dialect) -> Executable:
     ``p_logs`` lists the logs; see `list_batches`.
     """
     named = dialect.statements.rows_from_list("p_logs", ("log_id",))
-    if dialect.distributed:
-        return _measure_logs_of_all_nodes(dialect, named)
 
     def of_checkpoints(what: Any) -> Any:
         here = CHECKPOINTS.c.log_id == named.c.log_id
@@ -532,27 +528,6 @@ def measure_logs(dialect: Dialect) -> Executable:
         (in_checkpoints + in_entries).label("stored_size"),
         of_entries(func.count()).label("entries"),
     )
-
-
-def _measure_logs_of_all_nodes(dialect: Dialect, named: FromClause) -> Executable:
-    """Do as `measure_logs` without subqueries of a row of the list, which Citus cannot compute."""
-    names: Any = select(named.c.log_id)
-    none: ColumnElement[int] = literal_column("0", BigInteger)
-    one: ColumnElement[int] = literal_column("1", BigInteger)
-
-    def counted(table: Table, *values: ColumnElement[Any]) -> Any:
-        columns = ("checkpoints", "raw_size", "stored_size", "entries")
-        labelled = (value.label(name) for name, value in zip(columns, values, strict=True))
-        return select(table.c.log_id, *labelled).where(table.c.log_id.in_(names))
-
-    logs = counted(THREADS, none, none, none, none)
-    sizes = CHECKPOINTS.c.raw_size, CHECKPOINTS.c.stored_size
-    checkpoints = counted(CHECKPOINTS, one, *sizes, none)
-    payload = dialect.statements.byte_length(DELTAS.c.payload)
-    entries = counted(DELTAS, none, none, payload, one).where(is_entry())
-    each = logs.union_all(checkpoints, entries).subquery("each_row")
-    sums = (func.sum(column).label(column.key) for column in each.c if column.key != "log_id")
-    return select(each.c.log_id, *sums).group_by(each.c.log_id)
 
 
 class LogMark(NamedTuple):

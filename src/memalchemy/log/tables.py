@@ -25,6 +25,7 @@ from sqlalchemy import (
 from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id, log_key
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
+from memalchemy.variants import varies
 
 THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
 CHECKPOINTS: Table = CheckpointRow.__table__  # type: ignore[assignment]
@@ -89,13 +90,10 @@ def of_log(table: Any) -> ColumnElement[bool]:
     return table.c.log_id == bindparam("k_log_id", type_=THREADS.c.log_id.type)  # type: ignore[no-any-return]
 
 
+@varies
 def routed(dialect: Dialect, *tables: Any) -> list[ColumnElement[bool]]:
-    """Return `of_log` of each of *tables* if the database is distributed, and otherwise nothing.
-
-    For statements on one log whose tables are joined to one that is compared with its key: Citus
-    sends a statement to one node if every table, in each subquery, is compared with the key.
-    """
-    return [of_log(table) for table in tables] if dialect.distributed else []
+    """Return what a statement on one log says of tables that are joined to its rows: nothing."""
+    return []
 
 
 def of_thread() -> ColumnElement[bool]:

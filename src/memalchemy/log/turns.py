@@ -9,7 +9,15 @@ from __future__ import annotations
 import asyncio
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from memalchemy.dialects import Dialect
 from memalchemy.log.tables import Log
+from memalchemy.variants import varies
+
+
+@varies
+def takes_turns(dialect: Dialect) -> bool:
+    """Return whether unsigned saves take turns, too, because they are not sent in groups."""
+    return False
 
 
 class Turns:

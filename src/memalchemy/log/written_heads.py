@@ -14,9 +14,17 @@ from typing import Any, NamedTuple
 from memalchemy._cache import BoundedCache
 from memalchemy.database import Database
 from memalchemy.database.per_database import shared
+from memalchemy.dialects import Dialect
 from memalchemy.log.tables import Log
+from memalchemy.variants import varies
 
 MAX_HEADS = 4096
+
+
+@varies
+def shortens_saves(dialect: Dialect) -> bool:
+    """Return whether a save needs no look at the log where its head is known."""
+    return False
 
 
 class WrittenHead(NamedTuple):
@@ -57,7 +65,8 @@ class WrittenHeads:
         A save on one server looks in the statement that writes, and one that binds its rows to
         their places counts before.
         """
-        return shared(db, cls) if db.dialect.distributed and not db.binds_places else None
+        is_of_use = shortens_saves(db.dialect) and not db.binds_places
+        return shared(db, cls) if is_of_use else None
 
     def get(self, log: Log) -> WrittenHead | None:
         """Return the head of a log as this process has left it, if it is known."""

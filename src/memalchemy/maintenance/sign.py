@@ -415,13 +415,11 @@ class _Run:
         listed = [(namespace, encode_id(key)) for namespace, key in names]
         for keys in d.statements.list_batches("p_keys", listed):
             binds = {"k_tenant": tenant} | keys
-            locks = not self._dry_run
-            if locks and d.distributed:  # the items may be on several nodes
+            if not self._dry_run:
                 # As of a time before all: those that have expired are signed, too.
                 before = {"k_tenant": tenant, "p_now": datetime.fromtimestamp(0, UTC)}
                 yield from lock_listed(d, names, before)
-                locks = False
-            items = yield read_items_to_sign(d, locks=locks), binds
+            items = yield read_items_to_sign(d), binds
             versions = {(row.namespace, row.key): row.version for row in items}
             vectors = yield read_signed_vectors(d), binds
             new_vectors = [
@@ -541,16 +539,12 @@ def list_items_to_sign(dialect: Dialect, after: bool) -> Executable:
     return query.order_by(*(ITEMS.c[name] for name in names)).limit(bindparam("p_limit"))
 
 
-@statement(locks=(True, False))
-def read_items_to_sign(dialect: Dialect, locks: bool) -> Executable | None:
+@statement()
+def read_items_to_sign(dialect: Dialect) -> Executable:
     """Select what is signed of the items that ``p_keys`` lists, and their signatures."""
-    if locks and dialect.distributed:
-        return None
     columns = [ITEMS.c[name] for name in ("namespace", "key", *ITEM, *ITEM_WORDS, "signature")]
     where = and_(_of_tenant(), is_listed(dialect, ITEMS))
-    return (
-        dialect.statements.lock(ITEMS, where, columns) if locks else select(*columns).where(where)
-    )
+    return select(*columns).where(where)
 
 
 def _of_tenant() -> ColumnElement[bool]:

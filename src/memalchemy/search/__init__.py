@@ -8,3 +8,5 @@
 - `cache_versions`: the versions by which a cache of vectors finds out what has changed.
 - `scope`: conditions on the namespace and the life of items.
 """
+
+from memalchemy.search import citus  # noqa: F401 (it registers a variant)

@@ -11,6 +11,7 @@ from memalchemy.codec.signed_rows import ITEM_WORDS
 from memalchemy.dialects import MAX_LISTED, Dialect
 from memalchemy.keys import INTERNAL_RANGE, encode_id, is_internal
 from memalchemy.schema import EmbeddingRow, StoreItemRow
+from memalchemy.variants import varies
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
@@ -44,28 +45,26 @@ def in_scope(table: Any, below: bool) -> ColumnElement[bool]:
     """
     tenant = table.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     if not below:
-        return and_(tenant, table.c.namespace == _path("k_namespace"))
+        return and_(tenant, table.c.namespace == namespace_bind("k_namespace"))
     return and_(
         tenant,
-        table.c.namespace >= _path("k_namespace"),
-        table.c.namespace < _path("k_beyond"),
+        table.c.namespace >= namespace_bind("k_namespace"),
+        table.c.namespace < namespace_bind("k_beyond"),
         not_internal(table),
     )
 
 
+@varies
 def routed_items(dialect: Dialect, below: bool, *tables: Any) -> list[ColumnElement[bool]]:
-    """Return that rows of *tables* are in the one namespace that is searched, if the database is
-    distributed: see `memalchemy.log.tables.routed`. Otherwise, and with *below*, nothing.
-    """
-    if below or not dialect.distributed:
-        return []
-    return [table.c.namespace == _path("k_namespace") for table in tables]
+    """Return what a search of a namespace says of tables that are joined to its rows: nothing."""
+    return []
 
 
 def not_internal(table: Any) -> ColumnElement[bool]:
     """Return the condition that leaves out memalchemy's own namespaces, also under the root."""
     own = and_(
-        table.c.namespace >= _path("k_internal"), table.c.namespace < _path("k_internal_end")
+        table.c.namespace >= namespace_bind("k_internal"),
+        table.c.namespace < namespace_bind("k_internal_end"),
     )
     return not_(own)
 
@@ -140,5 +139,6 @@ def is_listed(dialect: Dialect, table: Any) -> ColumnElement[bool]:
     return tuple_(table.c.namespace, table.c.key).in_(names)
 
 
-def _path(name: str) -> Any:
+def namespace_bind(name: str) -> Any:
+    """Return the bind of an encoded namespace."""
     return bindparam(name, type_=ITEMS.c.namespace.type)

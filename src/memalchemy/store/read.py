@@ -158,8 +158,8 @@ def list_keys(dialect: Dialect, after: bool, proven: bool) -> Executable:
     """Select a page of the keys of one namespace, in their order; behind ``p_after_key``."""
     conditions = [in_scope(ITEMS, below=False), *if_live(proven, live_item())]
     if after:
-        conditions.append(ITEMS.c.key > _bind("after_key", ITEMS.c.key))
-    return _limited(select(ITEMS.c.key).where(*conditions).order_by(ITEMS.c.key))
+        conditions.append(ITEMS.c.key > column_bind_of("after_key", ITEMS.c.key))
+    return limited(select(ITEMS.c.key).where(*conditions).order_by(ITEMS.c.key))
 
 
 def page_of_items(
@@ -180,7 +180,7 @@ def page_of_items(
 def list_items(dialect: Dialect, order: str, below: bool, after: bool, proven: bool) -> Executable:
     """Select a page of whole items: the newest first, or by namespace and key."""
     conditions, ordered = page_of_items(order, below, after, proven)
-    return _limited(select(*stored()).where(*conditions).order_by(*ordered))
+    return limited(select(*stored()).where(*conditions).order_by(*ordered))
 
 
 def is_after(order: str) -> ColumnElement[bool]:
@@ -188,7 +188,7 @@ def is_after(order: str) -> ColumnElement[bool]:
     names = ["updated_at", "namespace", "key"] if order == "newest" else ["namespace", "key"]
     beyond: ColumnElement[bool] | None = None
     for name in reversed(names):
-        column, mark = ITEMS.c[name], _bind(f"after_{name}", ITEMS.c[name])
+        column, mark = ITEMS.c[name], column_bind_of(f"after_{name}", ITEMS.c[name])
         past = column < mark if order == "newest" else column > mark
         beyond = past if beyond is None else or_(past, and_(column == mark, beyond))
     assert beyond is not None
@@ -205,49 +205,39 @@ def count_items(dialect: Dialect, below: bool) -> Executable:
 def list_paths(dialect: Dialect) -> Executable:
     """Select the next namespaces from ``p_low`` to before ``p_high`` that hold an item.
 
-    One look into the key's index for each, however many items they hold. Where the namespaces are
-    on several nodes, all items of the range are looked at.
+    One look into the key's index for each, however many items they hold.
     """
-    if dialect.distributed:
-        return _list_paths_of_all_nodes()
     later = ITEMS.alias("later")
 
     def least(above: ColumnElement[Any], *more: ColumnElement[bool]) -> ColumnElement[Any]:
         internal = and_(
-            later.c.namespace >= _bind("internal", ITEMS.c.namespace),
-            later.c.namespace < _bind("internal_end", ITEMS.c.namespace),
+            later.c.namespace >= column_bind_of("internal", ITEMS.c.namespace),
+            later.c.namespace < column_bind_of("internal_end", ITEMS.c.namespace),
         )
         found = select(func.min(later.c.namespace)).where(
             later.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type),
             above,
-            later.c.namespace < _bind("high", ITEMS.c.namespace),
+            later.c.namespace < column_bind_of("high", ITEMS.c.namespace),
             not_(internal),
             live_item(later),
             *more,
         )
         return found.scalar_subquery()
 
-    first = select(least(later.c.namespace >= _bind("low", ITEMS.c.namespace)).label("place"))
+    first = select(
+        least(later.c.namespace >= column_bind_of("low", ITEMS.c.namespace)).label("place")
+    )
     paths = first.cte("paths", recursive=True)
     following = least(later.c.namespace > paths.c.place)
     paths = paths.union_all(select(following).where(paths.c.place.is_not(None)))
-    return _limited(select(paths.c.place).where(paths.c.place.is_not(None)))
-
-
-def _list_paths_of_all_nodes() -> Executable:
-    path = ITEMS.c.namespace
-    internal = and_(path >= _bind("internal", path), path < _bind("internal_end", path))
-    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    here = and_(path >= _bind("low", path), path < _bind("high", path))
-    paths = select(path.label("place")).where(tenant, here, not_(internal), live_item())
-    return _limited(paths.distinct().order_by(path))
+    return limited(select(paths.c.place).where(paths.c.place.is_not(None)))
 
 
 @proven_statement(NAMED_ITEMS)
 def read_vector(dialect: Dialect, proven: bool) -> Executable:
     """Select one vector of an item, with what `check_vectors` needs."""
     names = ("field", "model", "part")
-    same = [EMBEDDINGS.c[name] == _bind(name, EMBEDDINGS.c[name]) for name in names]
+    same = [EMBEDDINGS.c[name] == column_bind_of(name, EMBEDDINGS.c[name]) for name in names]
     return (
         select(
             *(EMBEDDINGS.c[name] for name in ("namespace", "key", *names, "dimensions", "vector")),
@@ -263,10 +253,10 @@ def read_vector(dialect: Dialect, proven: bool) -> Executable:
 def find_dimensions(dialect: Dialect, below: bool, given: bool) -> Executable:
     """Select the dimensions of a vector of a model: one that has those *given*, or the fewest."""
     dimensions = EMBEDDINGS.c.dimensions
-    model = EMBEDDINGS.c.model == _bind("model", EMBEDDINGS.c.model)
+    model = EMBEDDINGS.c.model == column_bind_of("model", EMBEDDINGS.c.model)
     vectors = select(dimensions).where(in_scope(EMBEDDINGS, below), model).limit(1)
     if given:
-        return vectors.where(dimensions == _bind("dimensions", dimensions))
+        return vectors.where(dimensions == column_bind_of("dimensions", dimensions))
     return vectors.order_by(dimensions)
 
 
@@ -280,7 +270,7 @@ def list_expired(dialect: Dialect, after: bool) -> Executable:
     query = select(*order).where(expired_item())
     if after:
         query = query.where(after_key(dialect, ITEMS, EXPIRED_ORDER))
-    return _limited(query.order_by(*order))
+    return limited(query.order_by(*order))
 
 
 @removal(LIVES)
@@ -290,9 +280,11 @@ def delete_expired(dialect: Dialect) -> Executable:
     return gone.execution_options(**{PROVES: "rows"})
 
 
-def _bind(name: str, column: Any) -> Any:
+def column_bind_of(name: str, column: Any) -> Any:
+    """Return the bind ``p_`` and *name*, of a column's type."""
     return bindparam(f"p_{name}", type_=column.type)
 
 
-def _limited(query: Select[Any]) -> Executable:
+def limited(query: Select[Any]) -> Executable:
+    """Return *query* with at most ``p_limit`` rows."""
     return query.limit(bindparam("p_limit"))

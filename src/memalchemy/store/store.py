@@ -290,7 +290,7 @@ class Store:
             event.details["vectors"] = len(vectors)
             native = await writes_native_vectors(self.db, vectors, connection, event)
             version = None
-            if d.single_statement_save and not vectors and not self.db.binds_places:
+            if write.puts_at_once(d) and not vectors and not self.db.binds_places:
                 version = await self.db.run(
                     lambda: write.put_at_once(d, row, expected_version),
                     WRITE_STATEMENT,

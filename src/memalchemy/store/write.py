@@ -22,7 +22,6 @@ from sqlalchemy import (
     cast,
     delete,
     func,
-    insert,
     literal_column,
     not_,
     null,
@@ -32,8 +31,8 @@ from sqlalchemy import (
 
 from memalchemy.codec.vectors import to_bytes
 from memalchemy.contracts import UNSET, StoreItem, Unset, check_position
-from memalchemy.dialects import LOCKS, Dialect
-from memalchemy.errors import Conflict, UniqueViolation
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
 from memalchemy.log.tables import signature_bind
 from memalchemy.log.text_indexes import purge_all
@@ -52,6 +51,7 @@ from memalchemy.search.scope import (
     scope_binds,
 )
 from memalchemy.statements import NAMELESS, Program, removal, statement
+from memalchemy.variants import varies
 
 _ITEM_COLUMNS = (
     "meta", "codec", "checksum", "search_text", "field_terms", "updated_at", "expires_at",
@@ -104,7 +104,7 @@ def _update_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
     }
 
 
-def _insert_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
+def insert_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
     """Return the columns of a new item."""
     return {name: given(name) for name in (*ITEM_KEY, *_ITEM_COLUMNS, "signature")} | {
         "version": literal_column("1", Integer),
@@ -112,7 +112,7 @@ def _insert_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
     }
 
 
-def _delete_vectors(*more: ColumnElement[bool]) -> Delete:
+def deleting_vectors(*more: ColumnElement[bool]) -> Delete:
     """Delete an item's vectors."""
     return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), *more)
 
@@ -127,19 +127,20 @@ def _conditions_on_item(expected: str) -> list[ColumnElement[bool]]:
     return [not_(live_item())] if expected == "none" else []
 
 
-def _update_item(expected: str, *more: ColumnElement[bool]) -> Any:
+def updating(expected: str, *more: ColumnElement[bool]) -> Any:
+    """Return the statement that writes an existing item, on *more* conditions."""
     changing = update(ITEMS).where(of_item(ITEMS), *_conditions_on_item(expected), *more)
     return changing.values(_update_values()).returning(ITEMS.c.version)
 
 
-def _put_item(dialect: Dialect, expected: str, *more: ColumnElement[bool]) -> Any:
-    """Write an item; an existing one only on *more* conditions."""
+def putting(dialect: Dialect, expected: str, *more: ColumnElement[bool]) -> Any:
+    """Return the statement that writes an item; an existing one only on *more* conditions."""
     if expected in ("version", "item"):
-        return _update_item(expected, *more)
+        return updating(expected, *more)
     conditions = [*_conditions_on_item(expected), *more]
     return dialect.statements.upsert(
         ITEMS,
-        _insert_values(),
+        insert_values(),
         ITEM_KEY,
         # SQLite and Citus send a value at each place where it is bound.
         _update_values(partial(dialect.statements.excluded, ITEMS)),
@@ -148,81 +149,41 @@ def _put_item(dialect: Dialect, expected: str, *more: ColumnElement[bool]) -> An
 
 
 @statement(expected=EXPECTED)
-def put_item(dialect: Dialect, expected: str) -> Executable | None:
+def put_item(dialect: Dialect, expected: str) -> Executable:
     """Write an item, and return its version; no row if it is not as expected."""
-    return (
-        _put_item(dialect, expected) if dialect.upserts or expected in ("version", "item") else None
-    )
-
-
-@statement(expected=EXPECTED)
-def put_item_without_vectors(dialect: Dialect, expected: str) -> Executable | None:
-    """Write an item and delete its vectors, in one statement.
-
-    No row, and nothing was done, if it is not as expected, or if somebody has written it since the
-    statement began: it cannot see their vectors.
-    """
-    if not dialect.single_statement_save:
-        return None
-    as_seen = dialect.statements.is_as_seen(ITEMS, of_item(ITEMS))
-    item = _put_item(dialect, expected, as_seen).cte("item")
-    gone = _delete_vectors(select(item.c.version).exists()).cte("gone")
-    return select(item.c.version).add_cte(gone)
-
-
-@statement(expected=("any", "none"))
-def update_item(dialect: Dialect, expected: str) -> Executable | None:
-    """Update an existing item: the first half of `put_item` without an upsert."""
-    return None if dialect.upserts else _update_item(expected)
-
-
-@statement()
-def insert_item(dialect: Dialect) -> Executable | None:
-    """Insert a new item: the second half of `put_item` without an upsert."""
-    return None if dialect.upserts else insert(ITEMS).values(_insert_values())
+    return putting(dialect, expected)  # type: ignore[no-any-return]
 
 
 @statement()
 def delete_vectors(dialect: Dialect) -> Executable:
     """Delete an item's vectors."""
-    return _delete_vectors()
+    return deleting_vectors()
 
 
 @statement()
-def delete_other_vectors(dialect: Dialect) -> Executable | None:
+def delete_other_vectors(dialect: Dialect) -> Executable:
     """Delete an item's vectors except those that ``p_kept`` lists, which are written anew."""
-    if not dialect.upserts:
-        return None
     kept = dialect.statements.rows_from_list("p_kept", ("field", "model", "part"))
     same = [EMBEDDINGS.c[name] == kept.c[name] for name in ("field", "model")]
     part = cast(EMBEDDINGS.c.part, Text) == kept.c.part
     stays: Select[Any] = select(literal_column("1")).select_from(kept).where(*same, part)
-    return _delete_vectors(~stays.exists())
+    return deleting_vectors(~stays.exists())
 
 
 @statement()
 def lock_item(dialect: Dialect) -> Executable:
-    """Lock an item, and return its version and the time of its creation.
-
-    Where `put_item_without_vectors` is used it is written as it is, for that statement to notice.
-    """
+    """Lock an item, and return its version and the time of its creation."""
     here = and_(of_item(ITEMS), live_item())
     columns = [ITEMS.c.version, ITEMS.c.created_at]
-    if dialect.single_statement_save:
-        same = {"version": ITEMS.c.version}
-        locking = update(ITEMS).where(here).values(same).returning(*columns)
-        return locking.execution_options(**{LOCKS: True})
     return dialect.statements.lock(ITEMS, here, columns)
 
 
 @statement()
-def lock_items(dialect: Dialect) -> Executable | None:
+def lock_items(dialect: Dialect) -> Executable:
     """Lock the live items that ``p_keys`` lists, of one tenant, in one order for everybody.
 
     Returns ``namespace, key, version, created_at``.
     """
-    if dialect.distributed:
-        return None
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     here = and_(tenant, is_listed(dialect, ITEMS), live_item())
     columns = [ITEMS.c.namespace, ITEMS.c.key]
@@ -231,6 +192,7 @@ def lock_items(dialect: Dialect) -> Executable | None:
     return locking.order_by(*columns) if isinstance(locking, Select) else locking
 
 
+@varies
 def lock_listed(
     dialect: Dialect, places: Iterable[Place], binds: Row
 ) -> Program[dict[Place, tuple[int, datetime]]]:
@@ -238,15 +200,8 @@ def lock_listed(
 
     *binds* have the tenant and the time.
     """
-    ordered, found = sorted(places), dict[Place, tuple[int, datetime]]()
-    if dialect.distributed:  # the items may be on several nodes
-        for place in ordered:
-            one = {"k_namespace": place[0], "k_key": place[1]}
-            rows = yield lock_item(dialect), {**binds, **one}
-            if rows:
-                found[place] = int(rows[0].version), rows[0].created_at
-        return found
-    for listed in key_lists(dialect, ordered):
+    found: dict[Place, tuple[int, datetime]] = {}
+    for listed in key_lists(dialect, sorted(places)):
         for row in (yield lock_items(dialect), {**binds, **listed}):
             found[row.namespace, row.key] = int(row.version), row.created_at
     return found
@@ -255,7 +210,7 @@ def lock_listed(
 @statement()
 def delete_vectors_of_model(dialect: Dialect) -> Executable:
     """Delete an item's vectors of one model."""
-    return _delete_vectors(
+    return deleting_vectors(
         EMBEDDINGS.c.model == bindparam("p_model", type_=EMBEDDINGS.c.model.type)
     )
 
@@ -265,18 +220,20 @@ def put_vector(dialect: Dialect, native: bool) -> Executable | None:
     """Write a vector of an item, into a column of the database's own type or of bytes."""
     if not native and not dialect.vectors.may_be_bytes:
         return None
+    changed = {name: dialect.statements.excluded(EMBEDDINGS, name) for name in _VECTOR_COLUMNS}
+    key = (*ITEM_KEY, "field", "model", "part")
+    return dialect.statements.upsert(EMBEDDINGS, vector_values(dialect, native), key, changed)
+
+
+def vector_values(dialect: Dialect, native: bool) -> dict[str, Any]:
+    """Return the columns of a new vector."""
     names = ("field", "model", "part", "dimensions", "change")
     values: dict[str, Any] = {
         name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in names
     }
     values |= {name: _bind(name) for name in ITEM_KEY} | signature_bind(EMBEDDINGS)
     values["vector"] = dialect.vectors.bind("p_vector", native)
-    if not dialect.upserts:  # they were dropped before
-        return insert(EMBEDDINGS).values(values)
-    changed = {name: dialect.statements.excluded(EMBEDDINGS, name) for name in _VECTOR_COLUMNS}
-    return dialect.statements.upsert(
-        EMBEDDINGS, values, (*ITEM_KEY, "field", "model", "part"), changed
-    )
+    return values
 
 
 def _row_values(dialect: Dialect) -> dict[str, Any]:
@@ -304,7 +261,7 @@ def put_items(dialect: Dialect, expected: str) -> Executable | None:
             return null()
         return _bind(name) if name in _SHARED_COLUMNS else rows.c[name]
 
-    new = _insert_values(given)
+    new = insert_values(given)
     changed = _update_values(partial(dialect.statements.excluded, ITEMS))
     source = select(*(column.label(name) for name, column in new.items())).select_from(rows)
     conditions = _conditions_on_item(expected)
@@ -412,44 +369,39 @@ def put(
     if apart:
         version = yield from _put_at_version(dialect, values, which)
     else:
-        version = yield from _put_program(dialect, values, which)
+        version = yield from put_alone(dialect, values, which)
     if version is None:
         return None
     if vectors:
         change = yield from _delete_replaced_vectors(dialect, values, vectors, {})
         yield from _put_vectors(dialect, values, version, vectors, change, native)
     else:
-        yield delete_vectors(dialect), _key_of(values)
+        yield delete_vectors(dialect), key_of(values)
     return version
 
 
+@varies
+def puts_at_once(dialect: Dialect) -> bool:
+    """Return whether `put_at_once` writes an item that has no vectors."""
+    return False
+
+
+@varies
 def put_at_once(dialect: Dialect, row: Row, expected: Expected) -> Program[int | None]:
     """Do as `put`, without vectors and in one statement.
 
     ``None`` may also mean that somebody else has just written the item, or that the server was
     found to be one without such a statement: then `put` can tell.
     """
-    if not dialect.single_statement_save:
-        return None
-    which, binds = expectation(expected)
-    rows = yield put_item_without_vectors(dialect, expected=which), dict(row) | binds
-    return rows[0].version if rows else None
-
-
-def _put_program(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
-    if dialect.upserts or which in ("version", "item"):
-        rows = yield put_item(dialect, expected=which), values
-        return rows[0].version if rows else None
-    for _ in range(2):
-        rows = yield update_item(dialect, expected=which), dict(values)
-        if rows:
-            return int(rows[0].version)
-        try:
-            yield insert_item(dialect), dict(values)
-        except UniqueViolation:
-            continue  # somebody else made it, or it is not as expected: look again
-        return 1
+    yield from ()
     return None
+
+
+@varies
+def put_alone(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
+    """Write an item that is as one of `EXPECTED`, and leave its vectors; return its version."""
+    rows = yield put_item(dialect, expected=which), values
+    return rows[0].version if rows else None
 
 
 MAX_TRIES = 20
@@ -457,20 +409,20 @@ MAX_TRIES = 20
 
 
 def _put_at_version(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
-    """Do as `_put_program`, and bind the ``p_version`` and ``p_created_at`` it will have."""
+    """Do as `put_alone`, and bind the ``p_version`` and ``p_created_at`` it will have."""
     for _ in range(MAX_TRIES):
         rows = yield lock_item(dialect), values
         if not rows:
             if which in ("version", "item"):
                 return None
             placed = {"p_version": 1, "p_created_at": values["p_updated_at"]}
-            version = yield from _put_program(dialect, dict(values) | placed, "none")
+            version = yield from put_alone(dialect, dict(values) | placed, "none")
         elif which == "none" or (which != "any" and rows[0].version != values["p_expected"]):
             return None
         else:
             there = int(rows[0].version)
             placed = {"p_version": there + 1, "p_created_at": rows[0].created_at}
-            version = yield from _put_program(
+            version = yield from put_alone(
                 dialect,
                 dict(values) | placed | {"p_expected": there},
                 "item" if which == "item" else "version",
@@ -497,7 +449,7 @@ def add_vectors(
     version = int(rows[0].version)
     if expected is not UNSET and version != expected:
         return version
-    yield delete_vectors_of_model(dialect), _key_of(item) | {"p_model": vectors[0].model}
+    yield delete_vectors_of_model(dialect), key_of(item) | {"p_model": vectors[0].model}
     change = 0
     if dialect.vectors.counts_changes:
         change = yield from count_change(
@@ -538,7 +490,7 @@ def put_batch(
             putting = _put_arrays_at_versions if apart else _put_as_arrays
             versions |= yield from putting(dialect, [row for row, _ in some], expected)
         else:
-            one_by_one = _put_at_version if apart else _put_program
+            one_by_one = _put_at_version if apart else put_alone
             for row, _ in some:
                 version = yield from one_by_one(dialect, row, expected)
                 if version is not None:
@@ -646,16 +598,19 @@ def _put_vectors(
         yield statement, _vector_binds(dialect, item, version, one, change, native)
 
 
+@varies
+def make_way_for(dialect: Dialect, item: Row, vectors: Sequence[VectorRow]) -> Program[None]:
+    """Delete the vectors that an item had and will not have."""
+    # What is written over does not go: caches are spared looking for what is gone.
+    kept = [[encode_id(one.field), encode_id(one.model), str(one.part)] for one in vectors]
+    yield delete_other_vectors(dialect), key_of(item) | {"p_kept": orjson.dumps(kept).decode()}
+
+
 def _delete_replaced_vectors(
     dialect: Dialect, item: Row, vectors: Sequence[VectorRow], changes: dict[str, int]
 ) -> Program[int]:
     """Delete the vectors that an item had and will not have; return the number of the change."""
-    if dialect.upserts:
-        # What is written over does not go: caches are spared looking for what is gone.
-        kept = [[encode_id(one.field), encode_id(one.model), str(one.part)] for one in vectors]
-        yield delete_other_vectors(dialect), _key_of(item) | {"p_kept": orjson.dumps(kept).decode()}
-    else:
-        yield delete_vectors(dialect), _key_of(item)
+    yield from make_way_for(dialect, item, vectors)
     path = item["k_namespace"]
     if path not in changes and dialect.vectors.counts_changes:
         place = item["k_tenant"], path, item["p_updated_at"]
@@ -663,7 +618,8 @@ def _delete_replaced_vectors(
     return changes.get(path, 0)
 
 
-def _key_of(item: Row) -> dict[str, Any]:
+def key_of(item: Row) -> dict[str, Any]:
+    """Return the binds of an item's key."""
     return {f"k_{name}": item[f"k_{name}"] for name in ITEM_KEY}
 
 
@@ -672,7 +628,7 @@ def _vector_binds(
 ) -> dict[str, Any]:
     """Return the binds of `put_vector`; ``p_version`` and ``p_float32`` are for its signature."""
     raw = to_bytes(one.vector)
-    return _key_of(item) | {
+    return key_of(item) | {
         "p_version": version,
         "p_field": one.field,
         "p_model": one.model,

@@ -794,7 +794,7 @@ class ThreadLog:
             again = keyed and connection is None
             # With a key that is there the statement fails, and with it a transaction of the host.
             may_fail = connection is None or not has_keys
-            at_once = d.single_statement_save or d.distributed
+            at_once = append.appends_at_once(d)
             if at_once and not self.db.binds_places and after is None and rows and may_fail:
                 try:
                     allotted = await self.db.run(
@@ -841,11 +841,8 @@ class ThreadLog:
         known = shared(self.db, KnownHeads).get(log.key) if keyring.signing.signs else None
         if (
             known is None
-            or not d.upserts
+            or not append.appends_to_known_heads(d, encrypts=keyring.encrypts)
             or expected not in (UNSET, known.columns.version)
-            # The head tells the sum of what is stored, which is encrypted after it where the
-            # entries are statements of their own.
-            or (keyring.encrypts and not d.single_statement_save)
         ):
             return None
         return await self.db.run(

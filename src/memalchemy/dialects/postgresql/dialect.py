@@ -30,7 +30,7 @@ from memalchemy.dialects.base import (
 )
 from memalchemy.dialects.postgresql.cluster import Citus
 from memalchemy.dialects.postgresql.column_types import PostgreSQLColumnTypes
-from memalchemy.dialects.postgresql.distributed import CITUS, distribute, is_distributed
+from memalchemy.dialects.postgresql.distributed import distribute, is_distributed
 from memalchemy.dialects.postgresql.ended_loops import close_asyncpg_without_loop
 from memalchemy.dialects.postgresql.failures import classify
 from memalchemy.dialects.postgresql.maintenance import PostgreSQLMaintenance
@@ -40,6 +40,7 @@ from memalchemy.dialects.postgresql.text_indexes import PostgreSQLTextIndexes
 from memalchemy.dialects.postgresql.urls import read_postgresql_url
 from memalchemy.dialects.postgresql.vectors import PostgreSQLVectors
 from memalchemy.dialects.urls import Target
+from memalchemy.variants import ONE_STATEMENT
 
 _READ_ONLY = "default_transaction_read_only"
 
@@ -80,8 +81,7 @@ class PostgreSQL(Dialect):
 
     name: ClassVar[str] = "postgresql"
     sqlalchemy_name: ClassVar[str] = "postgresql"
-    single_statement_save: ClassVar[bool] = True
-    groups_saves: ClassVar[bool] = True
+    variants: tuple[str, ...] = (ONE_STATEMENT,)
     snapshot_isolation: ClassVar[str | None] = "REPEATABLE READ"
     advice: ClassVar[Mapping[str, str]] = {
         "3D000": "The server runs, and has no database of that name: create it.",
@@ -99,10 +99,6 @@ class PostgreSQL(Dialect):
     maintenance: Maintenance = PostgreSQLMaintenance()
     tenant_wall: TenantWall | None = PostgreSQLTenantWall()
     cluster: Cluster | None = Citus()
-
-    @property
-    def variant(self) -> str:
-        return CITUS if self.distributed else self.name
 
     def for_database(self) -> Dialect:
         own = copy(self)

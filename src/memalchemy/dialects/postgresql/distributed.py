@@ -17,9 +17,7 @@ from memalchemy.dialects.postgresql.text_indexes import (
     items_in_scope_where,
 )
 from memalchemy.schema import StoreItemRow
-
-CITUS = "citus"
-"""The `Dialect.variant` of a database whose tables are distributed by Citus."""
+from memalchemy.variants import CITUS
 
 
 class _CitusStatements(PostgreSQLStatements):
@@ -112,11 +110,9 @@ def _of_shards(command: str, columns: str) -> str:
 
 
 _CITUS_CAPABILITIES: Mapping[str, Any] = {
-    "distributed": True,
-    # Citus pulls a statement to the coordinator whose CTE writes, and lets no transaction of one
+    # It pulls a statement to the coordinator whose CTE writes, and lets no transaction of one
     # statement span two nodes without a commit of two phases.
-    "single_statement_save": False,
-    "groups_saves": False,
+    "variants": (CITUS,),
     # A node was lost while it committed its part.
     "unknown_commits": frozenset({"XX000"}),
     "statements": _CitusStatements(),

@@ -1,0 +1,78 @@
+"""Variants: what some databases do otherwise, each beside all else that is otherwise there.
+
+A function whose first argument is a dialect may have another in its place on a *variant*:
+
+    @varies
+    def append_write(dialect: Dialect, …) -> Program[int | None]: …
+
+    @append_write.on(ONE_STATEMENT)
+    def _append_in_one_statement(dialect: Dialect, …) -> Program[int | None]: …
+
+A dialect names the variants that it takes, once: `Dialect.variants`. Nothing else asks what a
+database is. The modules that are named after a variant hold what it does otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from memalchemy.dialects import Dialect
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Of = Callable[Concatenate["Dialect", P], T]
+
+ONE_STATEMENT = "one_statement"
+"""A save is one statement of data-modifying CTEs, and the rows of many are sent as arrays."""
+
+NO_UPSERT = "no_upsert"
+"""There is no upsert: it is update, insert, and once more where somebody was faster."""
+
+CITUS = "citus"
+"""The rows are spread over the nodes of Citus by the columns of `DISTRIBUTED_BY`.
+
+A statement that names the value of that column is sent to one node, any other to all of them.
+"""
+
+
+class Varying(Generic[P, T]):
+    """A function of a dialect, with those that stand in its place on variants."""
+
+    def __init__(self, general: Of[P, T]) -> None:
+        self._general = general
+        self._by_variant: dict[str, Of[P, T]] = {}
+        update_wrapper(self, general)
+
+    def on(self, variant: str) -> Callable[[Of[P, T]], Of[P, T]]:
+        """Register the decorated function in place of the general one on *variant*."""
+
+        def registered(particular: Of[P, T]) -> Of[P, T]:
+            assert variant not in self._by_variant, f"{self} has one on {variant}"
+            self._by_variant[variant] = particular
+            return particular
+
+        return registered
+
+    def general(self, dialect: Dialect, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call the general function: for those in its place that add to it."""
+        return self._general(dialect, *args, **kwargs)
+
+    def __call__(self, dialect: Dialect, *args: P.args, **kwargs: P.kwargs) -> T:
+        by_variant = self._by_variant
+        if by_variant:
+            for variant in dialect.variants:
+                if variant in by_variant:
+                    return by_variant[variant](dialect, *args, **kwargs)
+        return self._general(dialect, *args, **kwargs)
+
+
+def varies(general: Of[P, T]) -> Varying[P, T]:
+    """Let variants have a function of their own in place of *general*."""
+    return Varying(general)
+
+
+def nothing(dialect: Dialect, **choices: Any) -> None:
+    """Build no statement: `Statement.on` takes it where a variant has none."""

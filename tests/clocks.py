@@ -7,6 +7,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
 
+_BY_TYPE = ("memalchemy.codec", "memalchemy.database.unreadable_rows")
+"""Modules that know values by their types, and read no clock."""
+
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
@@ -38,8 +41,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         now = clock.read
 
     for name, module in list(sys.modules.items()):
-        # The codec knows values by their types, and reads no clock.
-        if name.startswith("memalchemy.codec"):
+        if name.startswith(_BY_TYPE):
             continue
         if name.startswith("memalchemy.") and getattr(module, "datetime", None) is datetime:
             monkeypatch.setattr(module, "datetime", Told)

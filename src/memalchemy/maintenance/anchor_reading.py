@@ -304,7 +304,7 @@ class TenantReading:
         async with aclosing(self._list_items(since)) as lists:
             async for some in lists:
                 for listed in key_lists(self._db.dialect, some):
-                    statement = read_items_to_sign(self._db.dialect, locks=False)
+                    statement = read_items_to_sign(self._db.dialect)
                     binds = {"k_tenant": self._db.tenant} | listed
                     for row in await run_query(self._db, statement, binds):
                         self._take_item(row, taken_at)

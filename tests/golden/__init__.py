@@ -1,13 +1,16 @@
 """Every statement of the registry as the text that a database gets, and how texts compare.
 
-``{sqlite,postgresql,citus,oracle}.sql`` hold them, reviewed by people: a change of a statement is a
-change of these files. ``MEMALCHEMY_GOLDEN=write pytest tests/golden`` writes them anew.
+``{sqlite,postgresql,citus,oracle}.sql`` hold one text of each family, reviewed by people, and
+``.digests`` beside them a digest of every text: a change of a statement is a change of these files.
+``MEMALCHEMY_GOLDEN=write pytest tests/golden`` writes them anew, and `tests/golden/show.py` prints
+any text, and what has changed since a commit.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -74,9 +77,40 @@ def dialect_called(name: str) -> Dialect:
 
 def statements(name: str) -> Iterator[tuple[str, str]]:
     """Every (name, text) of the registry on a database, in the order of the names."""
+    for _, texts in families(name):
+        yield from texts
+
+
+def families(name: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Every family with its (name, text) pairs on a database, in the order of the names."""
+    dialect = dialect_called(name)
     for family in sorted(REGISTRY):
-        for variant, statement in REGISTRY[family].enumerate(dialect_called(name)):
-            yield variant, text_of(statement, name)
+        built = REGISTRY[family].enumerate(dialect)
+        yield family, [(called, text_of(statement, name)) for called, statement in built]
+
+
+DERIVED = (".proven", ".found")
+"""Endings of families that are made of another one, whose text people read."""
+
+
+def canonical(name: str) -> dict[str, str]:
+    """The first text of each family on a database, by its name."""
+    return {
+        called: pretty(text)
+        for family, texts in families(name)
+        if not family.endswith(DERIVED)
+        for called, text in texts[:1]
+    }
+
+
+def digests(name: str) -> dict[str, str]:
+    """The digest of every text on a database, by its name."""
+    return {called: digest(text) for called, text in statements(name)}
+
+
+def digest(text: str) -> str:
+    """A short digest of what of a text is not white space."""
+    return hashlib.blake2b(unbroken(text).encode(), digest_size=8).hexdigest()
 
 
 _BIND = re.compile(
@@ -139,6 +173,6 @@ def read(stored: str) -> dict[str, str]:
     return dict(zip(blocks[1::2], (block.strip() for block in blocks[2::2]), strict=True))
 
 
-def written(name: str) -> str:
-    """The golden file of a database."""
-    return "\n\n".join(f"-- {variant}\n{pretty(sql)}" for variant, sql in statements(name)) + "\n"
+def written(texts: Mapping[str, str]) -> str:
+    """A golden file of *texts* by their names."""
+    return "\n\n".join(f"-- {name}\n{text}" for name, text in texts.items()) + "\n"

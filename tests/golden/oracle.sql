@@ -9225,7 +9225,7 @@ AND (store_items.search_text IS NULL
   OR store_items.field_terms IS NULL
   OR length(store_items.field_terms) <= 7)
 
--- maintenance.words.find_words(kind=logs, which=tenant)
+-- maintenance.words.find_words(kind=logs)
 SELECT threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -9233,27 +9233,10 @@ WHERE threads.tenant = :k_tenant
 AND deltas.search_text IS NOT NULL
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.words.find_words(kind=logs, which=namespace)
-SELECT threads.namespace
-FROM deltas
-JOIN threads ON threads.log_id = deltas.log_id
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND deltas.search_text IS NOT NULL
-FETCH FIRST :p_limit ROWS ONLY
-
--- maintenance.words.find_words(kind=items, which=tenant)
+-- maintenance.words.find_words(kind=items)
 SELECT store_items.namespace
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND store_items.search_text IS NOT NULL
-FETCH FIRST :p_limit ROWS ONLY
-
--- maintenance.words.find_words(kind=items, which=namespace)
-SELECT store_items.namespace
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
 AND store_items.search_text IS NOT NULL
 FETCH FIRST :p_limit ROWS ONLY
 

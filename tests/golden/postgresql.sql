@@ -12187,7 +12187,7 @@ AND (store_items.search_text IS NULL
   OR store_items.field_terms IS NULL
   OR octet_length(store_items.field_terms) <= 7)
 
--- maintenance.words.find_words(kind=logs, which=tenant)
+-- maintenance.words.find_words(kind=logs)
 SELECT threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -12195,29 +12195,12 @@ WHERE threads.tenant = $1::VARCHAR
 AND deltas.search_text IS NOT NULL
 LIMIT $2
 
--- maintenance.words.find_words(kind=logs, which=namespace)
-SELECT threads.namespace
-FROM deltas
-JOIN threads ON threads.log_id = deltas.log_id
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND deltas.search_text IS NOT NULL
-LIMIT $3
-
--- maintenance.words.find_words(kind=items, which=tenant)
+-- maintenance.words.find_words(kind=items)
 SELECT store_items.namespace
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.search_text IS NOT NULL
 LIMIT $2
-
--- maintenance.words.find_words(kind=items, which=namespace)
-SELECT store_items.namespace
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.search_text IS NOT NULL
-LIMIT $3
 
 -- maintenance.words.give_delta_words()
 UPDATE deltas

@@ -10724,7 +10724,7 @@ AND (store_items.search_text IS NULL
   OR store_items.field_terms IS NULL
   OR length(CAST(store_items.field_terms AS BLOB)) <= 7)
 
--- maintenance.words.find_words(kind=logs, which=tenant)
+-- maintenance.words.find_words(kind=logs)
 SELECT threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -10733,29 +10733,10 @@ AND deltas.search_text IS NOT NULL
 LIMIT ?
 OFFSET ?
 
--- maintenance.words.find_words(kind=logs, which=namespace)
-SELECT threads.namespace
-FROM deltas
-JOIN threads ON threads.log_id = deltas.log_id
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND deltas.search_text IS NOT NULL
-LIMIT ?
-OFFSET ?
-
--- maintenance.words.find_words(kind=items, which=tenant)
+-- maintenance.words.find_words(kind=items)
 SELECT store_items.namespace
 FROM store_items
 WHERE store_items.tenant = ?
-AND store_items.search_text IS NOT NULL
-LIMIT ?
-OFFSET ?
-
--- maintenance.words.find_words(kind=items, which=namespace)
-SELECT store_items.namespace
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
 AND store_items.search_text IS NOT NULL
 LIMIT ?
 OFFSET ?

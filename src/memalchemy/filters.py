@@ -9,9 +9,9 @@ leads nowhere there, into the metadata: ``/author/name``, ``/tags/0``. A key tha
 ``{"$metadata": {...}}`` look in one of the two only.
 
 **Operators.** ``$eq $ne $gt $gte $lt $lte $in $nin $contains $icontains $exists $type $any $date
-$not`` stand in a mapping under a field; anything else under a field is what it equals, a mapping as a whole.
-``$and $or $not`` combine filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that is
-missing.
+$not`` stand in a mapping under a field; anything else under a field is what it equals, a mapping as
+a whole. ``$and $or $not`` combine filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that
+is missing.
 
 **Parts.** ``$contains`` is true of an array or set with an element that equals the operand, and of
 a text that has the operand, a text, in it; ``$icontains`` of a text, whatever the case of the

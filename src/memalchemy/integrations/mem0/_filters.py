@@ -37,7 +37,7 @@ def _all(filters: Any) -> Filter | None:
         raise ValueError(f"a filter is a dict, not {type(filters).__name__}: {filters!r}")
     given: dict[str, Any] = {}
     for name, wanted in filters.items():  # Memory passes on both what it read as OR and its $or
-        given.setdefault(_LOGIC.get(name, name), wanted)
+        given.setdefault(_LOGIC.get(name) or name, wanted)
     parts = [
         part
         for name, wanted in given.items()

@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 
 PATTERNS: dict[str, tuple[str, ...]] = {
     "release": (
+        "behaviour/test_copies_go_on_in_full.py",
         "behaviour/test_damaged_cells.py",
         "behaviour/test_damaged_text_indexes.py",
         "behaviour/test_edited_reads_in_full.py",
@@ -38,6 +39,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "citus": ("citus/*",),
     "ci": (
         "behaviour/test_callers_are_let_go.py",
+        "behaviour/test_copies_go_on.py",
         "behaviour/test_database_fork.py",
         "behaviour/test_edited_reads.py",
         "behaviour/test_edits_at_rest.py",

@@ -8213,8 +8213,10 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id >= :p_thread_id
 AND (threads.thread_id > :p_thread_id
   OR threads.thread_id = :p_thread_id
-  AND threads.namespace > :p_namespace)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+  AND (threads.namespace > :p_namespace
+    OR threads.namespace = :p_namespace
+    AND threads.log_id > :p_log_id))
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.copy.list_heads(scope=tenant, after=False)
@@ -8224,7 +8226,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = :k_tenant
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.copy.list_heads(scope=all, after=True)
@@ -8239,8 +8241,10 @@ AND (threads.tenant > :p_tenant
   OR threads.tenant = :p_tenant
   AND (threads.thread_id > :p_thread_id
     OR threads.thread_id = :p_thread_id
-    AND threads.namespace > :p_namespace))
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+    AND (threads.namespace > :p_namespace
+      OR threads.namespace = :p_namespace
+      AND threads.log_id > :p_log_id)))
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.copy.list_heads(scope=all, after=False)
@@ -8250,7 +8254,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.copy.list_items(scope=tenant, after=True)

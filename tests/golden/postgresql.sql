@@ -11043,9 +11043,9 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $4
+AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::VARCHAR, $4::UUID)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
+LIMIT $5
 
 -- maintenance.copy.list_heads(scope=tenant, after=False)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
@@ -11054,7 +11054,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT $2
 
 -- maintenance.copy.list_heads(scope=all, after=True)
@@ -11064,9 +11064,10 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant != '~'
-AND (threads.tenant, threads.thread_id, threads.namespace) > ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $4
+AND (threads.tenant, threads.thread_id, threads.namespace, threads.log_id) > ($1::VARCHAR,
+    $2::VARCHAR, $3::VARCHAR, $4::UUID)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
+LIMIT $5
 
 -- maintenance.copy.list_heads(scope=all, after=False)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
@@ -11075,7 +11076,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT $1
 
 -- maintenance.copy.list_items(scope=tenant, after=True)

@@ -9171,8 +9171,8 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) > (?, ?)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
@@ -9183,7 +9183,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = ?
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
@@ -9194,8 +9194,8 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant != '~'
-AND (threads.tenant, threads.thread_id, threads.namespace) > (?, ?, ?)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+AND (threads.tenant, threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?, ?)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
@@ -9206,7 +9206,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 

@@ -8294,6 +8294,15 @@ AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $1
 
+-- maintenance.rotate_keys.list_strays()
+SELECT deltas.log_id, deltas.seq, threads.tenant, threads.thread_id, threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND deltas.tenant != threads.tenant
+ORDER BY deltas.log_id, deltas.seq
+LIMIT 1000
+
 -- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas

@@ -8614,6 +8614,15 @@ AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
+-- maintenance.rotate_keys.list_strays()
+SELECT deltas.log_id, deltas.seq, threads.tenant, threads.thread_id, threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = :k_tenant
+AND deltas.tenant != threads.tenant
+ORDER BY deltas.log_id, deltas.seq
+FETCH FIRST 1000 ROWS ONLY
+
 -- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas

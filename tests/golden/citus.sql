@@ -2418,26 +2418,25 @@ WHERE "some".codec LIKE '%+gcm2'
 LIMIT 1
 
 -- database.key_registry.find_signed(table=threads)
-SELECT "some".signature
+SELECT "some".signature, "some".namespace, "some".name
 FROM (
-  SELECT threads.signature AS signature
+  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
   FROM threads
   WHERE threads.tenant = $1::VARCHAR
   ORDER BY threads.active_at DESC
   LIMIT $2) AS "some"
 WHERE "some".signature IS NOT NULL
-LIMIT 1
 
 -- database.key_registry.find_signed(table=store_items)
-SELECT "some".signature
+SELECT "some".signature, "some".namespace, "some".name
 FROM (
-  SELECT store_items.signature AS signature
+  SELECT store_items.signature AS signature, store_items.namespace AS namespace,
+    store_items.key AS name
   FROM store_items
   WHERE store_items.tenant = $1::VARCHAR
   ORDER BY store_items.namespace, store_items.key
   LIMIT $2) AS "some"
 WHERE "some".signature IS NOT NULL
-LIMIT 1
 
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,

@@ -2318,26 +2318,25 @@ WHERE some.codec LIKE '%+gcm2'
 FETCH FIRST 1 ROWS ONLY
 
 -- database.key_registry.find_signed(table=threads)
-SELECT some.signature
+SELECT some.signature, some.namespace, some.name
 FROM (
-  SELECT threads.signature AS signature
+  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
   FROM threads
   WHERE threads.tenant = :k_tenant
   ORDER BY threads.active_at DESC
   FETCH FIRST :p_limit ROWS ONLY) some
 WHERE some.signature IS NOT NULL
-FETCH FIRST 1 ROWS ONLY
 
 -- database.key_registry.find_signed(table=store_items)
-SELECT some.signature
+SELECT some.signature, some.namespace, some.name
 FROM (
-  SELECT store_items.signature AS signature
+  SELECT store_items.signature AS signature, store_items.namespace AS namespace,
+    store_items.key AS name
   FROM store_items
   WHERE store_items.tenant = :k_tenant
   ORDER BY store_items.namespace, store_items.key
   FETCH FIRST :p_limit ROWS ONLY) some
 WHERE some.signature IS NOT NULL
-FETCH FIRST 1 ROWS ONLY
 
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
@@ -8213,8 +8212,10 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id >= :p_thread_id
 AND (threads.thread_id > :p_thread_id
   OR threads.thread_id = :p_thread_id
-  AND threads.namespace > :p_namespace)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+  AND (threads.namespace > :p_namespace
+    OR threads.namespace = :p_namespace
+    AND threads.log_id > :p_log_id))
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.copy.list_heads(scope=tenant, after=False)
@@ -8224,7 +8225,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = :k_tenant
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.copy.list_heads(scope=all, after=True)
@@ -8239,8 +8240,10 @@ AND (threads.tenant > :p_tenant
   OR threads.tenant = :p_tenant
   AND (threads.thread_id > :p_thread_id
     OR threads.thread_id = :p_thread_id
-    AND threads.namespace > :p_namespace))
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+    AND (threads.namespace > :p_namespace
+      OR threads.namespace = :p_namespace
+      AND threads.log_id > :p_log_id)))
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.copy.list_heads(scope=all, after=False)
@@ -8250,7 +8253,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.copy.list_items(scope=tenant, after=True)
@@ -8609,6 +8612,15 @@ AND store_items.namespace != '/~signing/anchors/'
 AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.rotate_keys.list_strays()
+SELECT deltas.log_id, deltas.seq, threads.tenant, threads.thread_id, threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = :k_tenant
+AND deltas.tenant != threads.tenant
+ORDER BY deltas.log_id, deltas.seq
+FETCH FIRST 1000 ROWS ONLY
 
 -- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload

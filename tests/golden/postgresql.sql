@@ -2552,26 +2552,25 @@ WHERE "some".codec LIKE '%+gcm2'
 LIMIT 1
 
 -- database.key_registry.find_signed(table=threads)
-SELECT "some".signature
+SELECT "some".signature, "some".namespace, "some".name
 FROM (
-  SELECT threads.signature AS signature
+  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
   FROM threads
   WHERE threads.tenant = $1::VARCHAR
   ORDER BY threads.active_at DESC
   LIMIT $2) AS "some"
 WHERE "some".signature IS NOT NULL
-LIMIT 1
 
 -- database.key_registry.find_signed(table=store_items)
-SELECT "some".signature
+SELECT "some".signature, "some".namespace, "some".name
 FROM (
-  SELECT store_items.signature AS signature
+  SELECT store_items.signature AS signature, store_items.namespace AS namespace,
+    store_items.key AS name
   FROM store_items
   WHERE store_items.tenant = $1::VARCHAR
   ORDER BY store_items.namespace, store_items.key
   LIMIT $2) AS "some"
 WHERE "some".signature IS NOT NULL
-LIMIT 1
 
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
@@ -11043,9 +11042,9 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $4
+AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::VARCHAR, $4::UUID)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
+LIMIT $5
 
 -- maintenance.copy.list_heads(scope=tenant, after=False)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
@@ -11054,7 +11053,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT $2
 
 -- maintenance.copy.list_heads(scope=all, after=True)
@@ -11064,9 +11063,10 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant != '~'
-AND (threads.tenant, threads.thread_id, threads.namespace) > ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $4
+AND (threads.tenant, threads.thread_id, threads.namespace, threads.log_id) > ($1::VARCHAR,
+    $2::VARCHAR, $3::VARCHAR, $4::UUID)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
+LIMIT $5
 
 -- maintenance.copy.list_heads(scope=all, after=False)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
@@ -11075,7 +11075,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT $1
 
 -- maintenance.copy.list_items(scope=tenant, after=True)
@@ -11418,6 +11418,15 @@ AND store_items.namespace != '/~signing/anchors/'
 AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $1
+
+-- maintenance.rotate_keys.list_strays()
+SELECT deltas.log_id, deltas.seq, threads.tenant, threads.thread_id, threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND deltas.tenant != threads.tenant
+ORDER BY deltas.log_id, deltas.seq
+LIMIT 1000
 
 -- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload

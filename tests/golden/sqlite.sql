@@ -3097,30 +3097,27 @@ LIMIT 1
 OFFSET ?
 
 -- database.key_registry.find_signed(table=threads)
-SELECT some.signature
+SELECT some.signature, some.namespace, some.name
 FROM (
-  SELECT threads.signature AS signature
+  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
   FROM threads
   WHERE threads.tenant = ?
   ORDER BY threads.active_at DESC
   LIMIT ?
   OFFSET ?) AS some
 WHERE some.signature IS NOT NULL
-LIMIT 1
-OFFSET ?
 
 -- database.key_registry.find_signed(table=store_items)
-SELECT some.signature
+SELECT some.signature, some.namespace, some.name
 FROM (
-  SELECT store_items.signature AS signature
+  SELECT store_items.signature AS signature, store_items.namespace AS namespace,
+    store_items."key" AS name
   FROM store_items
   WHERE store_items.tenant = ?
   ORDER BY store_items.namespace, store_items."key"
   LIMIT ?
   OFFSET ?) AS some
 WHERE some.signature IS NOT NULL
-LIMIT 1
-OFFSET ?
 
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
@@ -9171,8 +9168,8 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) > (?, ?)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
@@ -9183,7 +9180,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = ?
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
@@ -9194,8 +9191,8 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant != '~'
-AND (threads.tenant, threads.thread_id, threads.namespace) > (?, ?, ?)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+AND (threads.tenant, threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?, ?)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
@@ -9206,7 +9203,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
@@ -9557,6 +9554,16 @@ AND store_items.namespace != '/~signing/anchors/'
 AND store_items.namespace != '/~signing/removals/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
+OFFSET ?
+
+-- maintenance.rotate_keys.list_strays()
+SELECT deltas.log_id, deltas.seq, threads.tenant, threads.thread_id, threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = ?
+AND deltas.tenant != threads.tenant
+ORDER BY deltas.log_id, deltas.seq
+LIMIT 1000
 OFFSET ?
 
 -- maintenance.rotate_keys.read_payloads()

@@ -390,6 +390,15 @@ class SigningKeys:
 UNSIGNED = SigningKeys()
 
 
+def is_signature(given: object) -> bool:
+    """Return whether a value has the form of a row's or a head's signature, whoever made it."""
+    return (
+        isinstance(given, bytes)
+        and given[: len(_VERSION)] in _ENCODINGS
+        and (len(given) in _ROW_LENGTHS or len(given) == _HEAD_LENGTH)
+    )
+
+
 def signing_key_id(signature: bytes) -> str:
     """Return the id of the key that a row was signed with; it tells nothing of the key."""
     return signature[len(_VERSION) : _PREFIX].hex()

@@ -59,6 +59,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "cli/test_cli_output.py",
         "cli/test_cli_processes.py",
         "cli/test_cli_read_only.py",
+        "cli/test_numbers_agree.py",
         "codec/test_bounds.py",
         "conformance/test_each_check_can_fail.py",
         "conformance/test_own_classes.py",

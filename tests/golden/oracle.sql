@@ -3749,19 +3749,7 @@ ORDER BY threads.thread_id
 OFFSET :p_offset ROWS
 FETCH FIRST 1 ROWS ONLY
 
--- inspection._statements.sum_logs(sampled=False)
-SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
-    :coalesce_1) AS raw_size, coalesce(sum(checkpoints.stored_size), :coalesce_2) AS stored_size
-FROM threads LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = threads.log_id
-WHERE threads.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-GROUP BY threads.namespace
-
--- inspection._statements.sum_logs(sampled=True)
+-- inspection._statements.sum_sampled_logs()
 WITH first AS (
   SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
     threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
@@ -3769,10 +3757,16 @@ WITH first AS (
   ORDER BY threads.log_id
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
-    :coalesce_1) AS raw_size, coalesce(sum(checkpoints.stored_size), :coalesce_2) AS stored_size
-FROM first LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = first.log_id
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        length(deltas.payload))), :coalesce_2) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
+    :coalesce_3) AS stored_size
+FROM first
+JOIN deltas ON deltas.log_id = first.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
 WHERE first.tenant = :k_tenant
 AND first.deleted_at IS NULL
 AND (first.expires_at IS NULL
@@ -8899,6 +8893,12 @@ WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
 GROUP BY threads.namespace
 
 -- maintenance.space.measure_vectors()

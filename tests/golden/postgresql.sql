@@ -4025,34 +4025,28 @@ ORDER BY threads.thread_id
 LIMIT $3::INTEGER
 OFFSET $4::INTEGER
 
--- inspection._statements.sum_logs(sampled=False)
-SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
-    $1::INTEGER) AS raw_size, coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS stored_size
-FROM threads LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = threads.log_id
-WHERE threads.tenant = $3::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-GROUP BY threads.namespace
-
--- inspection._statements.sum_logs(sampled=True)
+-- inspection._statements.sum_sampled_logs()
 WITH first AS MATERIALIZED (
   SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
     threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
   FROM threads
   ORDER BY threads.log_id
-  LIMIT $3)
+  LIMIT $6)
 SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
-    $1::INTEGER) AS raw_size, coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS stored_size
-FROM first LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = first.log_id
-WHERE first.tenant = $4::VARCHAR
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        octet_length(deltas.payload))), $4::INTEGER) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, octet_length(deltas.payload))),
+    $5::INTEGER) AS stored_size
+FROM first
+JOIN deltas ON deltas.log_id = first.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE first.tenant = $7::VARCHAR
 AND first.deleted_at IS NULL
 AND (first.expires_at IS NULL
-  OR first.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  OR first.expires_at > $8::TIMESTAMP WITH TIME ZONE)
 GROUP BY first.namespace
 
 -- log.append.allot_and_insert_entries(condition=any)
@@ -11700,6 +11694,12 @@ WHERE threads.tenant = $6::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
 GROUP BY threads.namespace
 
 -- maintenance.space.measure_vectors()

@@ -4588,19 +4588,7 @@ ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
--- inspection._statements.sum_logs(sampled=False)
-SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size), ?) AS raw_size,
-  coalesce(sum(checkpoints.stored_size), ?) AS stored_size
-FROM threads LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = threads.log_id
-WHERE threads.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-GROUP BY threads.namespace
-
--- inspection._statements.sum_logs(sampled=True)
+-- inspection._statements.sum_sampled_logs()
 WITH first AS MATERIALIZED (
   SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
     threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
@@ -4609,10 +4597,15 @@ WITH first AS MATERIALIZED (
   LIMIT ?
   OFFSET ?)
 SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size), ?) AS raw_size,
-  coalesce(sum(checkpoints.stored_size), ?) AS stored_size
-FROM first LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = first.log_id
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN ?
+    ELSE ? END), ?) AS entries, coalesce(sum(coalesce(checkpoints.raw_size, length(deltas.payload))),
+    ?) AS raw_size, coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
+    ?) AS stored_size
+FROM first
+JOIN deltas ON deltas.log_id = first.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
 WHERE first.tenant = ?
 AND first.deleted_at IS NULL
 AND (first.expires_at IS NULL
@@ -9848,6 +9841,12 @@ WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
 GROUP BY threads.namespace
 
 -- maintenance.space.measure_vectors()

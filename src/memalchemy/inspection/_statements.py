@@ -11,7 +11,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    distinct,
     func,
     literal_column,
     not_,
@@ -36,6 +35,7 @@ from memalchemy.log.tables import (
     of_thread,
     same_log,
 )
+from memalchemy.maintenance.space import sum_logs
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, live_item, of_item
 from memalchemy.search.scope import same_item as of_same_item
 from memalchemy.statements import column_bind, statement
@@ -159,34 +159,19 @@ def count_logs(dialect: Dialect, scope: str, exact: bool) -> Executable:
     return select(func.count().label("logs")).select_from(counted)
 
 
-@statement(sampled=(False, True))
-def sum_logs(dialect: Dialect, sampled: bool) -> Executable:
-    """Sum the checkpoints of a tenant's logs, by namespace.
+@statement()
+def sum_sampled_logs(dialect: Dialect) -> Executable:
+    """Sum what some of a tenant's logs hold, by namespace, as `space.measure` sums all.
 
     Keys are hashes, so the ``p_limit`` logs with the lowest, of all tenants, are a random sample.
     """
     names = ("log_id", "tenant", "namespace", "deleted_at", "expires_at")
-    logs: Any = THREADS
-    if sampled:
-        first = (
-            select(*(THREADS.c[name] for name in names))
-            .order_by(THREADS.c.log_id)
-            .limit(bindparam("p_limit"))
-        )
-        logs = dialect.statements.materialized(first, "first")
-    tenant = logs.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
-    return (
-        select(
-            logs.c.namespace,
-            func.count(distinct(logs.c.log_id)).label("logs"),
-            func.count(CHECKPOINTS.c.seq).label("checkpoints"),
-            func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0).label("raw_size"),
-            func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0).label("stored_size"),
-        )
-        .select_from(logs.outerjoin(CHECKPOINTS, same_log(CHECKPOINTS, logs)))
-        .where(tenant, live(logs))
-        .group_by(logs.c.namespace)
+    first = (
+        select(*(THREADS.c[name] for name in names))
+        .order_by(THREADS.c.log_id)
+        .limit(bindparam("p_limit"))
     )
+    return sum_logs(dialect, dialect.statements.materialized(first, "first"))  # type: ignore[no-any-return]
 
 
 @statement()

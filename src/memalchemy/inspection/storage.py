@@ -19,6 +19,7 @@ from memalchemy.inspection._records import Record, framework_of
 from memalchemy.inspection.threads import thread_records
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log import Log
+from memalchemy.maintenance.space import count_threads, measure_namespaces
 
 EXACT = 5_000
 """Logs up to which sums are exact; of more, those of a random sample are projected."""
@@ -126,19 +127,25 @@ class Storage:
 
 
 async def _sum_frameworks(db: Database) -> Record:
-    """Return the numbers of threads and checkpoints, and their bytes, by framework."""
+    """Return the numbers of threads and checkpoints, and their bytes, by framework.
+
+    A thread that is in several namespaces is one, and one in each framework for each namespace.
+    """
     frameworks = await _count_logs(db, exact=False)
     total = sum(frameworks.values())
     estimated = total > EXACT
     binds = {"k_tenant": db.tenant, "p_limit": SAMPLE}
     share = 1.0
     if estimated:
-        rows = await query(db, partial(statements.sum_logs, sampled=True), binds)
+        rows = await query(db, statements.sum_sampled_logs, binds)
         share = sum(row.logs for row in rows) / total
     if not estimated or share * total < SAMPLE / 10:  # others' logs are the most
         share = 1.0
-        rows = await query(db, partial(statements.sum_logs, sampled=False), binds)
+        rows = await query(db, measure_namespaces, {"k_tenant": db.tenant})
         frameworks = await _count_logs(db, exact=True) if not estimated else frameworks
+    threads = sum(frameworks.values())
+    if not estimated:
+        threads = (await query(db, count_threads, {"k_tenant": db.tenant}))[0][0]
     sums = {name: [0, 0, 0] for name in frameworks}
     for row in rows:
         name = framework_of(decode_namespace(row.namespace))
@@ -146,7 +153,7 @@ async def _sum_frameworks(db: Database) -> Record:
         for at, value in enumerate((row.checkpoints, row.raw_size, row.stored_size)):
             held[at] += int(value)
     return {
-        "threads": sum(frameworks.values()),
+        "threads": threads,
         "checkpoints": round(sum(held[0] for held in sums.values()) / share),
         "estimated": estimated,
         "frameworks": [

@@ -308,7 +308,7 @@ def all_binds(log: Log) -> dict[str, Any]:
 def has_entries() -> ColumnElement[bool]:
     """Return the condition on ``threads`` that a log has an entry."""
     here = and_(same_log(DELTAS, THREADS), is_entry())
-    return select(literal_column("1")).select_from(DELTAS).where(here).exists()
+    return select(literal_column("1")).select_from(DELTAS).where(here).correlate(THREADS).exists()
 
 
 def is_not_empty() -> ColumnElement[bool]:

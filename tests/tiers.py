@@ -38,6 +38,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "citus": ("citus/*",),
     "ci": (
         "behaviour/test_callers_are_let_go.py",
+        "behaviour/test_conditions_of_proven_statements.py",
         "behaviour/test_database_fork.py",
         "behaviour/test_edited_reads.py",
         "behaviour/test_edits_at_rest.py",

@@ -13,6 +13,7 @@ from public_reads import READS, REFUSED, World, read
 from stored_edits import REMOVED, SIGNED, Stored, edits_of, removals_of
 
 from memalchemy import Database
+from memalchemy.anchors import anchor
 from memalchemy.errors import StatementFailed
 from memalchemy.verify import verify
 
@@ -33,7 +34,6 @@ SEARCHED = "a search does not see what its index does not have"
 ENDED = "searches and numbers do not read what has ended"
 ORDERED = "a list of the newest goes by it, and does not come to what was made older"
 COUNTED = "to prove a number or a size would take all rows that it counts"
-EMPTY = "lists leave out a log without a newest checkpoint"
 
 REASONS: dict[str, str] = {
     **dict.fromkeys(("threads.tenant", "threads.thread_id", "threads.namespace"), MOVED),
@@ -50,7 +50,7 @@ REASONS: dict[str, str] = {
     "threads.deleted_at": ENDED,
     **dict.fromkeys(("store_items.updated_at", "threads.updated_at"), ORDERED),
     **dict.fromkeys(("checkpoints.created_at", "checkpoints.occurred_at"), ORDERED),
-    "threads.head_id": EMPTY,
+    "threads.head_id": ORDERED,
     **dict.fromkeys(("deltas.base_seq", "deltas.payload", "deltas.depth"), COUNTED),
     **{f"threads.{name}": COUNTED for name in ("created_at", "meta", "last_ordinal")},
     **{f"threads.{name}": COUNTED for name in ("next_seq", "previous_id", "version")},
@@ -72,20 +72,27 @@ async def edits_in(db: Database, name: str, most: int | None) -> list[Stored]:
     return [one for same in by_name.values() for one in rng.sample(same, min(most, len(same)))]
 
 
-async def read_all(db: Database) -> dict[str, list[object]]:
-    world = World(db)
+async def read_all(world: World) -> dict[str, list[object]]:
     return {name: await read(world, name) for name in READS}
 
 
 async def outcomes_of(
-    opened: Callable[[], Database], tables: Iterable[str] = SIGNED, most: int | None = None
+    opened: Callable[[], Database],
+    tables: Iterable[str] = SIGNED,
+    most: int | None = None,
+    *,
+    warm: bool = False,
 ) -> Outcomes:
-    """Edit rows, one after another, and read everything; `verify` has to tell of each edit."""
+    """Edit rows, one after another, and read everything; `verify` has to tell of each edit.
+
+    A process that begins anew reads then, or with *warm* one that has read everything before.
+    """
     found: Outcomes = defaultdict(set)
-    async with opened() as db:
-        before = await read_all(db)
+    async with opened() as db, opened() as reader:
+        world = World(reader)
+        before = await read_all(world)
         assert not any(REFUSED in given for given in before.values())
-    async with opened() as db:
+        taken = await anchor(db)
         for name in tables:
             for edit in await edits_in(db, name, most):
                 try:
@@ -93,12 +100,15 @@ async def outcomes_of(
                 except StatementFailed:
                     continue  # the database itself refuses it
                 async with opened() as another:
-                    after = await read_all(another)
-                    report = await verify(another, all_tenants=True)
+                    after = await read_all(world if warm else World(another))
+                    told = (await verify(another, all_tenants=True)).findings
+                    told = told or (await verify(another, anchor=taken)).findings
                 await db.run_sync(edit.undo)
-                assert report.findings, f"verify does not tell of {edit}"
+                assert told, f"verify does not tell of {edit}"
                 for one, given in after.items():
                     found[edit.name, one].update(_compare(before[one], given))
+        if warm:  # no cache has kept what was edited
+            assert await read_all(world) == before
     return found
 
 

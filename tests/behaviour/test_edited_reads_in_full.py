@@ -53,12 +53,22 @@ async def test_the_page_lists_what_reads_believe_of_long_logs(
     assert found == listed(OF_LONG_LOGS)
 
 
-async def believed_by_reads(opened: Callable[[], Database], *tables: str) -> set[Pair]:
+@pytest.mark.parametrize("table", SIGNED)
+async def test_a_process_that_has_read_everything_believes_no_more(
+    opened: Callable[[], Database], table: str
+) -> None:
+    found = await believed_by_reads(opened, table, warm=True)
+    assert sorted(found - listed()) == []
+
+
+async def believed_by_reads(
+    opened: Callable[[], Database], *tables: str, warm: bool = False
+) -> set[Pair]:
     """Fill a database, make all edits of some tables, or of all; return what reads believed."""
     async with opened() as db:
         await db.migrate()
         await fill(db)
         await fill_memories(db)
-    outcomes = await outcomes_of(opened, tables or SIGNED)
+    outcomes = await outcomes_of(opened, tables or SIGNED, warm=warm)
     print(counted(outcomes))
     return believed(outcomes)

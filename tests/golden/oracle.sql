@@ -1276,7 +1276,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
-  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  checkpoints.run_id, checkpoints.signature, heads.has_newest, threads.log_id AS proof_log_id,
   threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
   threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
   threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
@@ -1284,18 +1284,23 @@ SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
   threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM checkpoints
-JOIN (
-  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
+FROM (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+    CASE
+  WHEN (newest.seq IS NULL) THEN 0
+  ELSE 1 END AS has_newest
+  FROM threads LEFT OUTER
   JOIN checkpoints newest ON newest.log_id = threads.log_id
   AND newest.checkpoint_id = threads.head_id
   WHERE threads.tenant = :k_tenant
   AND threads.namespace = :k_namespace
-  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
-  FETCH FIRST :p_limit ROWS ONLY) heads ON checkpoints.log_id = heads.log_id
-JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  ORDER BY CASE
+  WHEN (newest.seq IS NULL) THEN 0
+  ELSE 1 END, newest.created_at DESC, newest.seq DESC, newest.log_id
+  FETCH FIRST :p_limit ROWS ONLY) heads
+JOIN threads ON threads.log_id = heads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = heads.log_id
+ORDER BY heads.has_newest, checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
@@ -3255,15 +3260,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -3276,17 +3283,20 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3304,15 +3314,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -3326,18 +3338,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3355,17 +3370,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
 AND coalesce(threads.namespace, threads.namespace) < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -3378,19 +3395,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
 AND coalesce(threads.namespace, threads.namespace) < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3408,17 +3428,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
 AND coalesce(threads.namespace, threads.namespace) < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -3432,20 +3454,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
 AND coalesce(threads.namespace, threads.namespace) < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3463,16 +3488,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -3485,18 +3512,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3514,16 +3544,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -3537,19 +3569,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3693,18 +3728,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 JOIN (
   SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
   FROM JSON_TABLE(:p_logs,
       '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON threads.log_id = listed.log_id
-WHERE threads.head_id IS NOT NULL
-OR (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- inspection._statements.read_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
@@ -6451,14 +6487,17 @@ SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6474,14 +6513,17 @@ SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -6634,15 +6676,16 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND threads.head_id IS NOT NULL
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND threads.thread_id > :p_thread_id)
@@ -6657,13 +6700,14 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND threads.head_id IS NOT NULL
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND threads.thread_id > :p_thread_id)
@@ -6678,11 +6722,11 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND threads.head_id IS NOT NULL
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -6696,11 +6740,11 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND threads.head_id IS NOT NULL
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6712,19 +6756,23 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND threads.thread_id > :p_thread_id)
@@ -6739,17 +6787,21 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND threads.thread_id > :p_thread_id)
@@ -6764,15 +6816,18 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -6786,15 +6841,18 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6843,7 +6901,14 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -6852,11 +6917,6 @@ AND threads.thread_id IN (
   FROM (
     SELECT each_.thread_id
     FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -7272,16 +7332,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -7294,18 +7356,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7323,17 +7388,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -7346,19 +7413,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7376,15 +7446,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -7397,17 +7469,20 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7425,16 +7500,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7449,20 +7526,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7480,17 +7560,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7505,21 +7587,24 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7537,15 +7622,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7560,19 +7647,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7590,16 +7680,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -7613,19 +7705,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7643,17 +7738,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -7667,20 +7764,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7698,15 +7798,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -7720,18 +7822,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7756,53 +7861,101 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+-- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id IS NOT NULL
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=thread)
+-- log.listing.list_namespaces(of=entries)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=some)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces.proven(of=checkpoints)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=entries, scope=tenant)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND (EXISTS (
+-- log.listing.list_namespaces.proven(of=entries)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=entries, scope=thread)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND (EXISTS (
+-- log.listing.list_namespaces.proven(of=some)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
@@ -7850,7 +8003,6 @@ WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
 AND threads.thread_id = :k_thread_id
-AND threads.head_id IS NOT NULL
 ORDER BY threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -7868,7 +8020,6 @@ WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
 AND threads.thread_id = :k_thread_id
-AND threads.head_id IS NOT NULL
 AND threads.namespace >= :p_namespace
 AND threads.namespace > :p_namespace
 ORDER BY threads.namespace

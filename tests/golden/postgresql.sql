@@ -1408,7 +1408,7 @@ LIMIT $4
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
-  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  checkpoints.run_id, checkpoints.signature, heads.has_newest, threads.log_id AS proof_log_id,
   threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
   threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
   threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
@@ -1416,18 +1416,23 @@ SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
   threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM checkpoints
-JOIN (
-  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
+FROM (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+    CASE
+  WHEN (newest.seq IS NULL) THEN 0
+  ELSE 1 END AS has_newest
+  FROM threads LEFT OUTER
   JOIN checkpoints AS newest ON newest.log_id = threads.log_id
   AND newest.checkpoint_id = threads.head_id
   WHERE threads.tenant = $1::VARCHAR
   AND threads.namespace = $2::VARCHAR
-  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
-  LIMIT $3) AS heads ON checkpoints.log_id = heads.log_id
-JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  ORDER BY CASE
+  WHEN (newest.seq IS NULL) THEN 0
+  ELSE 1 END, newest.created_at DESC, newest.seq DESC, newest.log_id
+  LIMIT $3) AS heads
+JOIN threads ON threads.log_id = heads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = heads.log_id
+ORDER BY heads.has_newest, checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 LIMIT $3
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
@@ -3552,15 +3557,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $2
 
@@ -3573,17 +3580,20 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $2::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $2::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $3::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3598,15 +3608,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $2::VARCHAR ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
@@ -3620,18 +3632,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $2::VARCHAR ESCAPE '\'
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3646,17 +3661,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $4
 
@@ -3669,19 +3686,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3696,17 +3716,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $5
@@ -3720,20 +3742,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
 AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3748,16 +3773,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
 
@@ -3770,18 +3797,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3796,16 +3826,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $4
@@ -3819,19 +3851,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
 AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3971,17 +4006,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 JOIN (
   SELECT CAST(each.value ->> 0 AS uuid) AS log_id
   FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON threads.log_id = listed.log_id
-WHERE threads.head_id IS NOT NULL
-OR (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- inspection._statements.read_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
@@ -9357,14 +9393,17 @@ SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $2
 
@@ -9380,14 +9419,17 @@ SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
@@ -9536,15 +9578,16 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND threads.head_id IS NOT NULL
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id) > ($7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -9558,13 +9601,14 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND threads.head_id IS NOT NULL
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id) > ($5::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -9578,11 +9622,11 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND threads.head_id IS NOT NULL
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -9596,11 +9640,11 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND threads.head_id IS NOT NULL
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $3
 
@@ -9612,19 +9656,23 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id) > ($7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -9638,17 +9686,21 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id) > ($5::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -9662,15 +9714,18 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -9684,15 +9739,18 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $3
 
@@ -9741,7 +9799,14 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -9750,11 +9815,6 @@ AND threads.thread_id IN (
   FROM (
     SELECT (each.value ->> 0) COLLATE "C" AS thread_id
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -10143,16 +10203,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
 
@@ -10165,18 +10227,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10191,17 +10256,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $4
 
@@ -10214,19 +10281,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10241,15 +10311,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $2
 
@@ -10262,17 +10334,20 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $2::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $2::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $3::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10287,16 +10362,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10311,20 +10388,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10339,17 +10419,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $4::VARCHAR
 AND threads.thread_id < $5::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10364,21 +10446,24 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $4::VARCHAR
 AND threads.thread_id < $5::VARCHAR
 AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10393,15 +10478,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $2::VARCHAR
 AND threads.thread_id < $3::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10416,19 +10503,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $2::VARCHAR
 AND threads.thread_id < $3::VARCHAR
 AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10443,16 +10533,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $3::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $4
@@ -10466,19 +10558,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $3::VARCHAR
 AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10493,17 +10588,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $4::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $5
@@ -10517,20 +10614,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $4::VARCHAR
 AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10545,15 +10645,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
@@ -10567,18 +10669,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $2::VARCHAR
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -10600,34 +10705,25 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+-- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NOT NULL
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=thread)
+-- log.listing.list_namespaces(of=entries)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id = $3::VARCHAR
-ORDER BY threads.namespace
-
--- log.listing.list_namespaces(of=entries, scope=tenant)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 AND (EXISTS (
     SELECT 1
     FROM deltas
@@ -10635,19 +10731,76 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=entries, scope=thread)
+-- log.listing.list_namespaces(of=some)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-AND (EXISTS (
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces.proven(of=checkpoints)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces.proven(of=entries)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
-AND threads.thread_id = $3::VARCHAR
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces.proven(of=some)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
 
 -- log.listing.list_namespaces_of_thread(after=False)
@@ -10693,7 +10846,6 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
 AND threads.thread_id = $4::VARCHAR
-AND threads.head_id IS NOT NULL
 ORDER BY threads.namespace
 LIMIT $5
 
@@ -10711,7 +10863,6 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
 AND threads.thread_id = $4::VARCHAR
-AND threads.head_id IS NOT NULL
 AND (threads.namespace) > ($5::VARCHAR)
 ORDER BY threads.namespace
 LIMIT $6

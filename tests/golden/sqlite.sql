@@ -1952,7 +1952,7 @@ OFFSET ?
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
-  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  checkpoints.run_id, checkpoints.signature, heads.has_newest, threads.log_id AS proof_log_id,
   threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
   threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
   threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
@@ -1960,19 +1960,24 @@ SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
   threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM checkpoints
-JOIN (
-  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
+FROM (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+    CASE
+  WHEN (newest.seq IS NULL) THEN 0
+  ELSE 1 END AS has_newest
+  FROM threads LEFT OUTER
   JOIN checkpoints AS newest ON newest.log_id = threads.log_id
   AND newest.checkpoint_id = threads.head_id
   WHERE threads.tenant = ?
   AND threads.namespace = ?
-  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
+  ORDER BY CASE
+  WHEN (newest.seq IS NULL) THEN 0
+  ELSE 1 END, newest.created_at DESC, newest.seq DESC, newest.log_id
   LIMIT ?
-  OFFSET ?) AS heads ON checkpoints.log_id = heads.log_id
-JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  OFFSET ?) AS heads
+JOIN threads ON threads.log_id = heads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = heads.log_id
+ORDER BY heads.has_newest, checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 LIMIT ?
 OFFSET ?
 
@@ -4087,15 +4092,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
@@ -4109,17 +4116,20 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -4135,15 +4145,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
@@ -4158,18 +4170,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -4185,17 +4200,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) >= ?
 AND coalesce(threads.namespace, threads.namespace) < ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
@@ -4209,19 +4226,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) >= ?
 AND coalesce(threads.namespace, threads.namespace) < ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -4237,17 +4257,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) >= ?
 AND coalesce(threads.namespace, threads.namespace) < ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
@@ -4262,20 +4284,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) >= ?
 AND coalesce(threads.namespace, threads.namespace) < ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -4291,16 +4316,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
@@ -4314,18 +4341,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -4341,16 +4371,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
@@ -4365,19 +4397,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -4534,15 +4569,16 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-JOIN listed ON threads.log_id = listed.log_id
-WHERE threads.head_id IS NOT NULL
-OR (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+JOIN listed ON threads.log_id = listed.log_id
 
 -- inspection._statements.read_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
@@ -7383,14 +7419,17 @@ SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = ?
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = ?
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
@@ -7407,14 +7446,17 @@ SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = ?
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = ?
 AND threads.thread_id = ?
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
@@ -7572,15 +7614,16 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
-AND threads.head_id IS NOT NULL
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id) > (?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -7595,13 +7638,14 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
-AND threads.head_id IS NOT NULL
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id) > (?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -7616,11 +7660,11 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
-AND threads.head_id IS NOT NULL
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -7635,11 +7679,11 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
-AND threads.head_id IS NOT NULL
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
@@ -7652,19 +7696,23 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id) > (?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -7679,17 +7727,21 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id) > (?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -7704,15 +7756,18 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -7727,15 +7782,18 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
@@ -7789,7 +7847,14 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -7801,11 +7866,6 @@ AND threads.thread_id IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.thread_id
   FROM listed)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -8212,16 +8272,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
@@ -8235,18 +8297,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8262,17 +8327,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
 AND threads.namespace < ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
@@ -8286,19 +8353,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
 AND threads.namespace < ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8314,15 +8384,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
@@ -8336,17 +8408,20 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8362,16 +8437,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8387,20 +8464,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8416,17 +8496,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
 AND threads.namespace < ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8442,21 +8524,24 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
 AND threads.namespace < ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8472,15 +8557,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8496,19 +8583,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8524,16 +8614,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = ?
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
@@ -8548,19 +8640,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = ?
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8576,17 +8671,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
 AND threads.namespace < ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = ?
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
@@ -8601,20 +8698,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
 AND threads.namespace < ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = ?
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8630,15 +8730,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = ?
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
@@ -8653,18 +8755,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = ?
 AND threads.active_at <= ?
-AND (threads.updated_at < ?
+AND (threads.active_at < ?
+  OR threads.updated_at < ?
   OR threads.updated_at = ?
   AND (threads.thread_id, threads.namespace) > (?, ?))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -8687,53 +8792,101 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+-- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = ?
+AND threads.thread_id = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id IS NOT NULL
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=thread)
+-- log.listing.list_namespaces(of=entries)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = ?
+AND threads.thread_id = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
-AND threads.head_id IS NOT NULL
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=some)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces.proven(of=checkpoints)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = ?
 AND threads.thread_id = ?
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=entries, scope=tenant)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (EXISTS (
+-- log.listing.list_namespaces.proven(of=entries)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=entries, scope=thread)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (EXISTS (
+-- log.listing.list_namespaces.proven(of=some)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = ?
 AND threads.thread_id = ?
 ORDER BY threads.namespace
 
@@ -8782,7 +8935,6 @@ WHERE threads.tenant = ?
 AND threads.namespace >= ?
 AND threads.namespace < ?
 AND threads.thread_id = ?
-AND threads.head_id IS NOT NULL
 ORDER BY threads.namespace
 LIMIT ?
 OFFSET ?
@@ -8801,7 +8953,6 @@ WHERE threads.tenant = ?
 AND threads.namespace >= ?
 AND threads.namespace < ?
 AND threads.thread_id = ?
-AND threads.head_id IS NOT NULL
 AND (threads.namespace) > (?)
 ORDER BY threads.namespace
 LIMIT ?

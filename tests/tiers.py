@@ -40,6 +40,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "citus": ("citus/*",),
     "ci": (
         "behaviour/test_callers_are_let_go.py",
+        "behaviour/test_conditions_of_proven_statements.py",
         "behaviour/test_copies_go_on.py",
         "behaviour/test_database_fork.py",
         "behaviour/test_edited_reads.py",

@@ -1312,7 +1312,7 @@ LIMIT $4
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
-  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  checkpoints.run_id, checkpoints.signature, heads.has_newest, threads.log_id AS proof_log_id,
   threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
   threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
   threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
@@ -1320,18 +1320,23 @@ SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
   threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM checkpoints
-JOIN (
-  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
+FROM (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+    CASE
+  WHEN (newest.seq IS NULL) THEN 0
+  ELSE 1 END AS has_newest
+  FROM threads LEFT OUTER
   JOIN checkpoints AS newest ON newest.log_id = threads.log_id
   AND newest.checkpoint_id = threads.head_id
   WHERE threads.tenant = $1::VARCHAR
   AND threads.namespace = $2::VARCHAR
-  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
-  LIMIT $3) AS heads ON checkpoints.log_id = heads.log_id
-JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  ORDER BY CASE
+  WHEN (newest.seq IS NULL) THEN 0
+  ELSE 1 END, newest.created_at DESC, newest.seq DESC, newest.log_id
+  LIMIT $3) AS heads
+JOIN threads ON threads.log_id = heads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = heads.log_id
+ORDER BY heads.has_newest, checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 LIMIT $3
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
@@ -3413,15 +3418,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $2
 
@@ -3434,17 +3441,20 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $2::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $2::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $3::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3459,15 +3469,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $2::VARCHAR ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
@@ -3481,18 +3493,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $2::VARCHAR ESCAPE '\'
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3507,17 +3522,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $4
 
@@ -3530,19 +3547,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3557,17 +3577,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $5
@@ -3581,20 +3603,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
 AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3609,16 +3634,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
 
@@ -3631,18 +3658,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3657,16 +3687,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $4
@@ -3680,19 +3712,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
 AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -3832,17 +3867,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 JOIN (
   SELECT CAST(each.value ->> 0 AS uuid) AS log_id
   FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON threads.log_id = listed.log_id
-WHERE threads.head_id IS NOT NULL
-OR (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- inspection._statements.read_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
@@ -6214,14 +6250,17 @@ SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $2
 
@@ -6237,14 +6276,17 @@ SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
@@ -6393,15 +6435,16 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND threads.head_id IS NOT NULL
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id) > ($7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -6415,13 +6458,14 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND threads.head_id IS NOT NULL
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id) > ($5::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -6435,11 +6479,11 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND threads.head_id IS NOT NULL
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -6453,11 +6497,11 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND threads.head_id IS NOT NULL
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $3
 
@@ -6469,19 +6513,23 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id) > ($7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -6495,17 +6543,21 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id) > ($5::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -6519,15 +6571,18 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -6541,15 +6596,18 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $3
 
@@ -6598,7 +6656,14 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -6607,11 +6672,6 @@ AND threads.thread_id IN (
   FROM (
     SELECT (each.value ->> 0) COLLATE "C" AS thread_id
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -7000,16 +7060,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
 
@@ -7022,18 +7084,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7048,17 +7113,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $4
 
@@ -7071,19 +7138,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7098,15 +7168,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $2
 
@@ -7119,17 +7191,20 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= $2::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $2::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $3::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7144,16 +7219,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7168,20 +7245,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $3::VARCHAR
 AND threads.thread_id < $4::VARCHAR
 AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7196,17 +7276,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $4::VARCHAR
 AND threads.thread_id < $5::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7221,21 +7303,24 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $4::VARCHAR
 AND threads.thread_id < $5::VARCHAR
 AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7250,15 +7335,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $2::VARCHAR
 AND threads.thread_id < $3::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7273,19 +7360,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= $2::VARCHAR
 AND threads.thread_id < $3::VARCHAR
 AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7300,16 +7390,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $3::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $4
@@ -7323,19 +7415,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $3::VARCHAR
 AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7350,17 +7445,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $4::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $5
@@ -7374,20 +7471,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $4::VARCHAR
 AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7402,15 +7502,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
@@ -7424,18 +7526,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = $2::VARCHAR
 AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+AND (threads.active_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
   OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
   AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7457,34 +7562,25 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+-- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NOT NULL
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=thread)
+-- log.listing.list_namespaces(of=entries)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id = $3::VARCHAR
-ORDER BY threads.namespace
-
--- log.listing.list_namespaces(of=entries, scope=tenant)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 AND (EXISTS (
     SELECT 1
     FROM deltas
@@ -7492,19 +7588,76 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=entries, scope=thread)
+-- log.listing.list_namespaces(of=some)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-AND (EXISTS (
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces.proven(of=checkpoints)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces.proven(of=entries)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
-AND threads.thread_id = $3::VARCHAR
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces.proven(of=some)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
 
 -- log.listing.list_namespaces_of_thread(after=False)
@@ -7550,7 +7703,6 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
 AND threads.thread_id = $4::VARCHAR
-AND threads.head_id IS NOT NULL
 ORDER BY threads.namespace
 LIMIT $5
 
@@ -7568,7 +7720,6 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
 AND threads.thread_id = $4::VARCHAR
-AND threads.head_id IS NOT NULL
 AND (threads.namespace) > ($5::VARCHAR)
 ORDER BY threads.namespace
 LIMIT $6

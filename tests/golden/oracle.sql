@@ -1276,7 +1276,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
-  checkpoints.run_id, checkpoints.signature, threads.log_id AS proof_log_id,
+  checkpoints.run_id, checkpoints.signature, heads.has_newest, threads.log_id AS proof_log_id,
   threads.tenant AS proof_tenant, threads.thread_id AS proof_thread_id,
   threads.namespace AS proof_namespace, threads.next_seq AS proof_next_seq,
   threads.version AS proof_version, threads.last_ordinal AS proof_last_ordinal,
@@ -1284,18 +1284,23 @@ SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
   threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM checkpoints
-JOIN (
-  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
+FROM (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+    CASE
+  WHEN (newest.seq IS NULL) THEN 0
+  ELSE 1 END AS has_newest
+  FROM threads LEFT OUTER
   JOIN checkpoints newest ON newest.log_id = threads.log_id
   AND newest.checkpoint_id = threads.head_id
   WHERE threads.tenant = :k_tenant
   AND threads.namespace = :k_namespace
-  ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
-  FETCH FIRST :p_limit ROWS ONLY) heads ON checkpoints.log_id = heads.log_id
-JOIN threads ON threads.log_id = checkpoints.log_id
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+  ORDER BY CASE
+  WHEN (newest.seq IS NULL) THEN 0
+  ELSE 1 END, newest.created_at DESC, newest.seq DESC, newest.log_id
+  FETCH FIRST :p_limit ROWS ONLY) heads
+JOIN threads ON threads.log_id = heads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = heads.log_id
+ORDER BY heads.has_newest, checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
@@ -3254,15 +3259,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -3275,17 +3282,20 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3303,15 +3313,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -3325,18 +3337,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3354,17 +3369,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
 AND coalesce(threads.namespace, threads.namespace) < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -3377,19 +3394,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
 AND coalesce(threads.namespace, threads.namespace) < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3407,17 +3427,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
 AND coalesce(threads.namespace, threads.namespace) < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -3431,20 +3453,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
 AND coalesce(threads.namespace, threads.namespace) < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3462,16 +3487,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -3484,18 +3511,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3513,16 +3543,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -3536,19 +3568,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -3692,18 +3727,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 JOIN (
   SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
   FROM JSON_TABLE(:p_logs,
       '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON threads.log_id = listed.log_id
-WHERE threads.head_id IS NOT NULL
-OR (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- inspection._statements.read_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
@@ -6444,14 +6480,17 @@ SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6467,14 +6506,17 @@ SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -6627,15 +6669,16 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND threads.head_id IS NOT NULL
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND threads.thread_id > :p_thread_id)
@@ -6650,13 +6693,14 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND threads.head_id IS NOT NULL
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND threads.thread_id > :p_thread_id)
@@ -6671,11 +6715,11 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND threads.head_id IS NOT NULL
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -6689,11 +6733,11 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND threads.head_id IS NOT NULL
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6705,19 +6749,23 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND threads.thread_id > :p_thread_id)
@@ -6732,17 +6780,21 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND threads.thread_id > :p_thread_id)
@@ -6757,15 +6809,18 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
@@ -6779,15 +6834,18 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND (EXISTS (
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6836,7 +6894,14 @@ SELECT threads.thread_id, threads.updated_at, threads.log_id AS proof_log_id,
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -6845,11 +6910,6 @@ AND threads.thread_id IN (
   FROM (
     SELECT each_.thread_id
     FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -7265,16 +7325,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -7287,18 +7349,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7316,17 +7381,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -7339,19 +7406,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7369,15 +7439,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -7390,17 +7462,20 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7418,16 +7493,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7442,20 +7519,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7473,17 +7553,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7498,21 +7580,24 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7530,15 +7615,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
@@ -7553,19 +7640,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id >= :p_low
 AND threads.thread_id < :p_high
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7583,16 +7673,18 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -7606,19 +7698,22 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7636,17 +7731,19 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -7660,20 +7757,23 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7691,15 +7791,17 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
@@ -7713,18 +7815,21 @@ SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, th
   threads.head_id AS proof_head_id, threads.previous_id AS proof_previous_id,
   threads.created_at AS proof_created_at, threads.updated_at AS proof_updated_at,
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
-  threads.meta AS proof_meta, threads.signature AS proof_signature
+  threads.meta AS proof_meta, threads.signature AS proof_signature,
+  threads.active_at AS proof_active_at, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
 AND threads.thread_id = :k_thread_id
 AND threads.active_at <= :p_active_at
-AND (threads.updated_at < :p_updated_at
+AND (threads.active_at < :p_active_at
+  OR threads.updated_at < :p_updated_at
   OR threads.updated_at = :p_updated_at
   AND threads.thread_id >= :p_thread_id
   AND (threads.thread_id > :p_thread_id
@@ -7749,53 +7854,101 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+-- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id IS NOT NULL
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=thread)
+-- log.listing.list_namespaces(of=entries)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=some)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces.proven(of=checkpoints)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature
+FROM threads
+WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=entries, scope=tenant)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND (EXISTS (
+-- log.listing.list_namespaces.proven(of=entries)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=entries, scope=thread)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND (EXISTS (
+-- log.listing.list_namespaces.proven(of=some)
+SELECT threads.namespace, threads.log_id AS proof_log_id, threads.tenant AS proof_tenant,
+  threads.thread_id AS proof_thread_id, threads.namespace AS proof_namespace,
+  threads.next_seq AS proof_next_seq, threads.version AS proof_version,
+  threads.last_ordinal AS proof_last_ordinal, threads.head_id AS proof_head_id,
+  threads.previous_id AS proof_previous_id, threads.created_at AS proof_created_at,
+  threads.updated_at AS proof_updated_at, threads.expires_at AS proof_expires_at,
+  threads.deleted_at AS proof_deleted_at, threads.meta AS proof_meta,
+  threads.signature AS proof_signature, CASE
+WHEN (threads.signature IS NOT NULL) THEN 0
+WHEN (EXISTS (
     SELECT 1
     FROM deltas
     WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS proof_has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
@@ -7843,7 +7996,6 @@ WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
 AND threads.thread_id = :k_thread_id
-AND threads.head_id IS NOT NULL
 ORDER BY threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -7861,7 +8013,6 @@ WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
 AND threads.thread_id = :k_thread_id
-AND threads.head_id IS NOT NULL
 AND threads.namespace >= :p_namespace
 AND threads.namespace > :p_namespace
 ORDER BY threads.namespace

@@ -404,6 +404,15 @@ def signing_key_id(signature: bytes) -> str:
     return signature[len(_VERSION) : _PREFIX].hex()
 
 
+def last_entry(signature: bytes) -> int:
+    """Return the position of the newest entry that a head's signature tells; 0 if there is none.
+
+    The head has to be held to the signature before.
+    """
+    begins = _PREFIX + _NONCE
+    return int.from_bytes(signature[begins : begins + _POSITION])
+
+
 def _hashes_of(signature: bytes) -> list[bytes]:
     """Return the hashes of the signature of a row."""
     ends = range(_PREFIX, len(signature), _HASH)

@@ -18,10 +18,10 @@ from sqlalchemy import (
     select,
 )
 
-from memalchemy.database.proven_reads import HEADS, if_live, proven_statement
+from memalchemy.database.proven_reads import proven_statement, unless
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.inspection import _internal
-from memalchemy.log.entries import is_not_empty
+from memalchemy.log.entries import heads_that_hold, holds, is_not_empty
 from memalchemy.log.listing import newest_first
 from memalchemy.log.pending_writes import is_write
 from memalchemy.log.tables import (
@@ -111,28 +111,30 @@ def skip_ids(dialect: Dialect) -> Executable:
     )
 
 
-@proven_statement(HEADS)
+@proven_statement(heads_that_hold("some"))
 def read_heads(dialect: Dialect, proven: bool) -> Executable:
     """Select the live logs that ``p_logs`` lists and that hold something."""
     named = dialect.statements.rows_from_list("p_logs", ("log_id",))
     return (
         select(*(THREADS.c[name] for name in HEAD))
         .join(named, THREADS.c.log_id == named.c.log_id)
-        .where(*if_live(proven, live()), is_not_empty())
+        .where(*unless(proven, live(), holds("some")))
     )
 
 
-@proven_statement(HEADS, scope=SCOPES, like=(False, True), after=(False, True))
+@proven_statement(
+    heads_that_hold("some", by_time=True), scope=SCOPES, like=(False, True), after=(False, True)
+)
 def list_recent(dialect: Dialect, scope: str, like: bool, after: bool, proven: bool) -> Executable:
     """Select a page of logs, most recently written first, by the index of all logs' times.
 
     With *like* those whose thread's id matches ``p_like``.
     """
     columns = (THREADS.c[name] for name in HEAD)
-    query = select(*columns).where(_in_scope(scope), *if_live(proven, live()), is_not_empty())
+    query = select(*columns).where(_in_scope(scope), *unless(proven, live(), holds("some")))
     if like:
         query = query.where(_like())
-    return newest_first(query, dialect, NAMES[1:], after)  # type: ignore[no-any-return]
+    return newest_first(query, dialect, NAMES[1:], after, proven)  # type: ignore[no-any-return]
 
 
 @statement()

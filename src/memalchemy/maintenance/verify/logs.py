@@ -33,6 +33,7 @@ from memalchemy.log.tables import (
     of_log,
     routed,
     same_log,
+    truncate_to_second,
 )
 from memalchemy.maintenance.command_names import program
 from memalchemy.maintenance.log_positions import list_positions, scan_positions
@@ -120,6 +121,12 @@ class LogCheck:
             )
         if not head.meta_readable:
             self._add("metadata", "the metadata of the thread is no JSON object")
+        if head.active_at != truncate_to_second(head.updated_at):
+            self._add(
+                "head",
+                "its active_at is not the second of its last write: lists have the log in a wrong "
+                "place, or not at all",
+            )
         if head.deleted_at is not None:
             # Pending writes may wait there for the first checkpoint of the thread's next life.
             if head.last_but_writes or head.last_name or head.head_id is not None:

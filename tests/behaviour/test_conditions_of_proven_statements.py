@@ -81,7 +81,7 @@ UNPROVEN: dict[str, str] = {
     **{f"log.entries.{name}": HELD for name in ("count_entries", "read_changes", "read_entries")},
     "log.entries.read_entries_of_threads": HELD,
     "inspection._statements.read_positions": HELD,
-    **{f"inspection._statements.{name}": NUMBER for name in ("count_logs", "sum_logs")},
+    **{f"inspection._statements.{name}": NUMBER for name in ("count_logs", "sum_sampled_logs")},
     **{f"maintenance.space.{name}": NUMBER for name in (
         "count_threads", "measure_checkpoints", "measure_namespaces",
     )},

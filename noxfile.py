@@ -60,6 +60,7 @@ CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
     "tests/integrations/test_conformance.py",
     "tests/integrations/test_erasing_a_person.py",
+    "tests/integrations/test_filters_of_adapters.py",
     "tests/integrations/test_frameworks_together.py",
     "tests/integrations/test_operator_commands.py",
     "tests/integrations/crewai",
@@ -68,6 +69,7 @@ HARNESS_TESTS = (
     "tests/integrations/test_adapters.py",
     "tests/integrations/test_conformance.py",
     "tests/integrations/test_erasing_a_person.py",
+    "tests/integrations/test_filters_of_adapters.py",
     "tests/integrations/test_frameworks_together.py",
     "tests/integrations/test_docs_of_integrations.py"
     "::test_the_examples_of_a_page_run[pydantic-ai-harness.md]",

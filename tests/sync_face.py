@@ -93,6 +93,7 @@ def shim(synchronous: Any) -> Any:
     """The asynchronous class over *synchronous*."""
     of = synchronous._of
     members: dict[str, Any] = {"_class": synchronous, "__doc__": of.__doc__}
+    members["__class__"] = property(lambda self: of)  # `isinstance` goes by it
     for name in dir(of):
         member = inspect.getattr_static(of, name)
         if name.startswith("_"):

@@ -562,6 +562,38 @@ def test_a_part_in_any_case_is_one_of_a_text() -> None:
     assert not holds(None, {"$icontains": ""})
 
 
+def test_an_element_passes_all_operators_under_any() -> None:
+    assert holds([1, 5, "x"], {"$any": {"$gt": 2, "$lt": 6}})
+    assert not holds([1, 7], {"$any": {"$gt": 2, "$lt": 6}}), "no single one does"
+    assert holds({"x"}, {"$any": {"$icontains": "X"}})
+    assert holds([["a"], "b"], {"$any": {"$any": {"$eq": "a"}}})
+    assert holds([1], {"$any": {"$not": {"$eq": 2}}})
+    assert holds(["2026-03-01"], {"$any": {"$date": {"$lt": "2026-03-02"}}})
+    for found in ([], "x", {"x": "x"}, None):
+        assert not holds(found, {"$any": {"$ne": "y"}})
+
+
+def test_a_type_is_that_of_what_is_there() -> None:
+    found = ["x", 1, 1.5, True, None, [], (), {"x"}, {}, b"x", NOON.date()]
+    types = [
+        "text",
+        "number",
+        "number",
+        "boolean",
+        "null",
+        "array",
+        "array",
+        "set",
+        "object",
+        "bytes",
+        "date",
+    ]
+    for one, name in zip(found, types, strict=True):
+        assert holds(one, {"$type": name})
+        assert not holds(one, {"$type": "uuid"})
+    assert not Filter.parse({"b": {"$type": "null"}}).matches({"a": None}, {})  # type: ignore[union-attr]
+
+
 def test_a_repeated_hour_of_a_time_zone_is_two_instants() -> None:
     first = datetime(2024, 10, 27, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     second = first.replace(fold=1)
@@ -800,6 +832,11 @@ def test_a_filter_knows_whether_it_needs_the_value(filter: Any, only: bool) -> N
         ({"a": {"$in": "text"}}, r"'\$in' under 'a' wants a list"),
         ({"a": {"$nin": {"b": 1}}}, r"'\$nin' under 'a' wants a list"),
         ({"a": {"$exists": 1}}, "True or False"),
+        ({"a": {"$type": "str"}}, r"'\$type' under 'a' wants one of number, array"),
+        ({"a": {"$type": ["text"]}}, r"'\$type' under 'a' wants one of number, array"),
+        ({"a": {"$any": 1}}, r"'\$any' under 'a' wants a mapping of operators"),
+        ({"a": {"$any": {"b": 1}}}, r"'\$any' under 'a' wants a mapping of operators"),
+        ({"a": {"$any": {"$near": 1}}}, r"unknown operator '\$near'"),
         ({"a": {"$exists": None}}, "True or False"),
         ({"a": {"$date": "2026-03-01"}}, r"'\$date' under 'a' wants a mapping of \$eq"),
         ({"a": {"$date": {"$in": []}}}, r"unknown operator '\$in' in '\$date' under 'a'"),

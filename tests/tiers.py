@@ -14,9 +14,11 @@ HERE = Path(__file__).parent
 
 PATTERNS: dict[str, tuple[str, ...]] = {
     "release": (
+        "behaviour/test_copies_go_on_in_full.py",
         "behaviour/test_damaged_cells.py",
         "behaviour/test_damaged_text_indexes.py",
         "behaviour/test_edited_reads_in_full.py",
+        "behaviour/test_rotations_go_on_in_full.py",
         "behaviour/test_shared_transactions.py",
         "behaviour/test_sync_processes.py",
         "durability/test_cut_connections.py",
@@ -38,6 +40,8 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "citus": ("citus/*",),
     "ci": (
         "behaviour/test_callers_are_let_go.py",
+        "behaviour/test_conditions_of_proven_statements.py",
+        "behaviour/test_copies_go_on.py",
         "behaviour/test_database_fork.py",
         "behaviour/test_edited_reads.py",
         "behaviour/test_edits_at_rest.py",
@@ -48,6 +52,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "behaviour/test_ranking.py",
         "behaviour/test_rebuilt_words.py",
         "behaviour/test_retention_model.py",
+        "behaviour/test_rotations_go_on.py",
         "behaviour/test_servers_as_they_are.py",
         "benchmark_reports/*",
         "cli/test_cli_contract.py",
@@ -55,6 +60,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "cli/test_cli_output.py",
         "cli/test_cli_processes.py",
         "cli/test_cli_read_only.py",
+        "cli/test_numbers_agree.py",
         "codec/test_bounds.py",
         "conformance/test_each_check_can_fail.py",
         "conformance/test_own_classes.py",

@@ -32,6 +32,7 @@ from sqlalchemy.types import TypeEngine
 
 from memalchemy._bounds import parse_metadata, parse_plain_json
 from memalchemy.codec import vectors
+from memalchemy.errors import Corrupt
 from memalchemy.keys import decode_id, encode_id
 
 T = TypeVar("T")
@@ -361,12 +362,17 @@ def vector_bytes(value: Any) -> bytes | None:
 
 
 def stored_vector_bytes(stored: Any) -> bytes:
-    """Return a vector that was read without conversion as little-endian float32."""
-    return (
-        bytes(stored)
-        if isinstance(stored, (bytes, memoryview))
-        else vectors.to_bytes(vector_floats(stored))
-    )
+    """Return a vector that was read without conversion as little-endian float32.
+
+    Raises:
+        Corrupt: it is no vector.
+    """
+    if isinstance(stored, (bytes, memoryview)):
+        return bytes(stored)
+    try:
+        return vectors.to_bytes(vector_floats(stored))
+    except (ArithmeticError, TypeError, ValueError):
+        raise Corrupt("a stored vector is no vector") from None
 
 
 def vector_floats(stored: Any) -> Any:

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
+
+NAMED_LEFT_OUT = 20
+"""The number of logs and items that were left out of a copy which its error names."""
 
 
 class MemalchemyError(Exception):
@@ -298,6 +302,28 @@ class Corrupt(MemalchemyError):
     """Stored bytes do not match their checksum or cannot be decoded; they are never believed."""
 
     code = "MA-CORRUPT"
+
+
+class CopyIncomplete(Corrupt):
+    """A copy has left out what is damaged in the source, or not what was signed.
+
+    All else is on the target. ``report`` is the `memalchemy.transfer.CopyReport`, which names what
+    was left out.
+    """
+
+    code = "MA-COPY-INCOMPLETE"
+
+    def __init__(self, report: Any) -> None:
+        named = "\n".join(f"- {one}" for one in report.left_out[:NAMED_LEFT_OUT])
+        more = report.left - NAMED_LEFT_OUT
+        super().__init__(
+            f"{report.left:,} were left out, because they are damaged or not what was signed; "
+            f"{report.done:,} logs and items are on the target. `memalchemy verify` on the source "
+            "says what can be done; mend or delete there what is left out, and copy again:\n"
+            + named
+            + (f"\n- … and {more:,} more" if more > 0 else "")
+        )
+        self.report = report
 
 
 class KeyMissing(MemalchemyError):

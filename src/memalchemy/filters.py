@@ -8,14 +8,18 @@ leads nowhere there, into the metadata: ``/author/name``, ``/tags/0``. A key tha
 ``$`` or ``/`` is written as a pointer: ``/$ref``, ``/~1path``. ``{"$value": {...}}`` and
 ``{"$metadata": {...}}`` look in one of the two only.
 
-**Operators.** ``$eq $ne $gt $gte $lt $lte $in $nin $contains $icontains $exists $date $not`` stand
-in a mapping under a field; anything else under a field is what it equals, a mapping as a whole.
-``$and $or $not`` combine filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that is
-missing.
+**Operators.** ``$eq $ne $gt $gte $lt $lte $in $nin $contains $icontains $exists $type $any $date
+$not`` stand in a mapping under a field; anything else under a field is what it equals, a mapping as
+a whole. ``$and $or $not`` combine filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that
+is missing.
 
 **Parts.** ``$contains`` is true of an array or set with an element that equals the operand, and of
 a text that has the operand, a text, in it; ``$icontains`` of a text, whatever the case of the
-letters. Both read every candidate, and no index narrows them.
+letters. ``{"$any": {"$gt": 3, …}}`` is true of an array or set with an element for which all
+operators hold. These read every candidate, and no index narrows them.
+
+**Types.** ``{"$type": "text"}`` is true of a field that holds one: ``text number boolean null array
+set object bytes datetime date uuid path``.
 
 **Dates.** ``{"$date": {"$gte": …}}`` reads the field as a point in time: a datetime, a date, which
 is its midnight, or a text of either in ISO 8601, such as ``2026-03-01T12:00:00+01:00``. Of two
@@ -165,6 +169,8 @@ def _read_field(field: str, operators: dict[str, Any], place: str | None) -> Fil
             if not _has_operators(operand):
                 raise ValueError(f"{where} wants a mapping of operators; $ne says unequal")
             parts.append(_not(_read_field(field, operand, place)))
+        elif name == "$any":
+            parts.append(_any_element(place, steps, operand, where))
         elif name == "$date":
             parts += [_field(place, steps, test, ()) for test in _date_tests(operand, where)]
         elif name in _TESTS:
@@ -175,9 +181,22 @@ def _read_field(field: str, operators: dict[str, Any], place: str | None) -> Fil
             among = {"$eq": (operand,), "$in": operand}.get(name, ())
             parts.append(_field(place, steps, test, tuple(among)))
         else:
-            raise _unknown(name, (*_TESTS, "$date", "$not"), f"under {field!r}")
+            raise _unknown(name, (*_TESTS, "$any", "$date", "$not"), f"under {field!r}")
     read = _combine(all, parts)
     return replace(read, _ranges=[*read._ranges, *_range(operators, steps)])
+
+
+def _any_element(place: str | None, steps: _Steps, operand: Any, where: str) -> Filter:
+    if not _has_operators(operand):
+        raise ValueError(f"{where} wants a mapping of operators")
+    element = _read_field("$any", operand, "$value")  # of a mapping with the element under "$any"
+
+    def test(found: Any) -> bool:
+        return _kind(found) in ("array", "set") and any(
+            element.matches({"$any": one}, {}) for one in found
+        )
+
+    return replace(_field(place, steps, test, ()), conditions=element.conditions)
 
 
 def _has_operators(content: Any) -> bool:
@@ -284,6 +303,7 @@ _KINDS: dict[type, str] = {
     **{type(None): "null", bool: "boolean", str: "text", bytes: "bytes", dict: "object"},
     **{datetime: "datetime", date: "date", UUID: "uuid", PurePath: "path"},
 }
+_TYPES = tuple(dict.fromkeys(_KINDS.values()))
 _CONTAINERS = ("array", "set", "object")
 _ORDERED = ("number", "text", "instant", "date")
 
@@ -344,6 +364,12 @@ def _exists(wanted: Any) -> _Test:
     return lambda found: (found is not _MISSING) is wanted
 
 
+def _is_of_type(wanted: Any) -> _Test:
+    if wanted not in _TYPES:
+        raise ValueError(f"wants one of {', '.join(_TYPES)}")
+    return lambda found: _kind(found) == wanted
+
+
 def _contains(operand: Any) -> _Test:
     shape, form = _coarse_form(operand), _comparable(operand)
 
@@ -388,6 +414,7 @@ _TESTS: dict[str, Callable[[Any], _Test]] = {
     "$contains": _contains,
     "$exists": _exists,
     "$icontains": _contains_in_any_case,
+    "$type": _is_of_type,
 }
 
 

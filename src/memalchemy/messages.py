@@ -17,7 +17,10 @@ import dataclasses
 import enum
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
+
+from memalchemy.errors import InvalidArgument
 
 SYSTEM_ROLES = frozenset({"system", "developer"})
 """Roles that instruct the model; newer OpenAI models call ``system`` ``developer``."""
@@ -34,6 +37,19 @@ _SYNONYMS = {
     "ROLE_USER": "user",
 }
 """Roles under other names."""
+
+UNKNOWN_ROLE = "unknown"
+"""Role of a message whose own role only its framework knows: that one is stored beside it."""
+
+ROLES = frozenset(
+    {
+        *("system", "developer", "user", "assistant", "tool", "function", *_SYNONYMS),
+        *("human", "ai"),  # LangChain
+        "chatbot",  # LlamaIndex
+        UNKNOWN_ROLE,
+    }
+)
+"""The roles that a message of a conversation may have."""
 
 _ROLE_OF_TYPE = {
     "human": "user",
@@ -213,6 +229,21 @@ def _role_of_parts(message: Any) -> str:
 def is_system(message: Any) -> bool:
     """Return whether the message instructs the model rather than being part of the dialogue."""
     return role_of(message) in SYSTEM_ROLES
+
+
+def check_role(role: str) -> None:
+    """Check the role of a message that is to be stored.
+
+    Raises:
+        InvalidArgument: there is no such role.
+    """
+    if role not in ROLES:
+        near = get_close_matches(role.lower(), sorted(ROLES), 1)
+        meant = f"did you mean {near[0]!r}? " if near else ""
+        raise InvalidArgument(
+            f"a message has no role {role[:40]!r}: {meant}Roles are system, developer, user, "
+            "assistant, tool and function. An agent's name belongs into the field name"
+        )
 
 
 def is_user_turn(message: Any) -> bool:

@@ -66,7 +66,10 @@ class _Record(BaseModel):
 
 
 class Role(StrEnum):
-    """Role of a message. A message may have another role, which stays plain text."""
+    """Role of a message. A message may have another role, which stays plain text.
+
+    `Conversation` stores the roles of `memalchemy.messages.ROLES` alone.
+    """
 
     SYSTEM = "system"
     USER = "user"

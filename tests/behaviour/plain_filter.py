@@ -73,6 +73,14 @@ def _holds(operator: str, found: Any, operand: Any) -> bool:
             return isinstance(operand, str) and found.count(operand) > 0
         case "$contains":
             return isinstance(found, list) and any(equal(one, operand) for one in found)
+        case "$any":
+            return isinstance(found, list) and any(
+                all(_holds(name, one, part) for name, part in operand.items()) for one in found
+            )
+        case "$type":
+            return {"dict": "object", "list": "array", "none": "null"}.get(
+                _kind(found), _kind(found)
+            ) == operand
         case "$icontains":
             return isinstance(found, str) and found.lower().count(operand.lower()) > 0
     kind = _kind(found)

@@ -7,7 +7,7 @@ new column is edited without anybody thinking of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -120,6 +120,52 @@ class Removal:
     def undo(self, connection: Any) -> None:
         assert self.before is not None
         connection.execute(insert(table(self.table)).values(self.before))
+
+
+PARTS = {"threads": ("checkpoints", "deltas"), "store_items": ("embeddings",)}
+"""Tables whose rows go with a row of another table."""
+
+
+@dataclass
+class WholeRemoval:
+    """A thread or an item that somebody removes with all that belongs to it."""
+
+    table: str
+    row: dict[str, Any]
+    """The values of its key."""
+    before: dict[str, list[Any]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"removed row of {self.table}"
+
+    def apply(self, connection: Any) -> None:
+        for name in (*PARTS[self.table], self.table):
+            same = [table(name).c[part] == value for part, value in self.row.items()]
+            rows = connection.execute(select(table(name)).where(*same)).mappings()
+            self.before[name] = [dict(row) for row in rows]
+            connection.execute(delete(table(name)).where(*same))
+
+    def undo(self, connection: Any) -> None:
+        for name in (self.table, *PARTS[self.table]):
+            if self.before[name]:
+                connection.execute(insert(table(name)), self.before[name])
+
+
+def edits_told_by_anchors(connection: Any) -> list[Stored]:
+    """Return edits after which no row proves anything: threads and items removed, items moved."""
+    found: list[Stored] = []
+    for name in PARTS:
+        rows = table(name)
+        own = [rows.c.namespace.not_like("/~%")]
+        if name == "threads":
+            own.append(rows.c.deleted_at.is_(None))
+        key = [column.name for column in rows.primary_key.columns]
+        for row in connection.execute(select(*rows.primary_key).where(*own)).mappings():
+            found.append(WholeRemoval(name, dict(row)))
+            if name == "store_items":
+                found += (Edit(name, column, dict(row), GONE) for column in key)
+    return found
 
 
 REMOVED = {"checkpoints": "checkpoint", "embeddings": "vector"}

@@ -26,6 +26,8 @@ from memalchemy.memory import LLMMemoryManager
 from public_calls import CLASSES, arguments, methods_of, outcome
 from waiting import until, wait_until
 
+pytestmark = pytest.mark.asyncio_only(reason="it asks both faces itself")
+
 SOURCES = Path(sys.modules["memalchemy"].__file__ or "").parent
 
 

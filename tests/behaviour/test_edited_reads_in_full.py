@@ -11,10 +11,12 @@ from collections.abc import Callable
 import pytest
 from edited_reads import (
     OF_LONG_LOGS,
+    WARM,
     Pair,
     believed,
     counted,
     listed,
+    only_elsewhere,
     outcomes_of,
     write_table,
 )
@@ -36,8 +38,10 @@ def opened(database_url: str) -> Callable[[], Database]:
     return lambda: Database(database_url, migrate="off", signing_keys=[KEY])
 
 
-async def test_the_page_lists_what_reads_believe(opened: Callable[[], Database]) -> None:
-    found = await believed_by_reads(opened)
+async def test_the_page_lists_what_reads_believe(
+    opened: Callable[[], Database], database: str
+) -> None:
+    found = await believed_by_reads(opened) | only_elsewhere(database)
     if os.environ.get("MEMALCHEMY_REGENERATE"):
         write_table(found)
     assert found == listed()
@@ -53,12 +57,22 @@ async def test_the_page_lists_what_reads_believe_of_long_logs(
     assert found == listed(OF_LONG_LOGS)
 
 
-async def believed_by_reads(opened: Callable[[], Database], *tables: str) -> set[Pair]:
+@pytest.mark.parametrize("table", SIGNED)
+async def test_a_process_that_has_read_everything_believes_no_more(
+    opened: Callable[[], Database], table: str
+) -> None:
+    found = await believed_by_reads(opened, table, warm=True)
+    assert sorted(found - listed() - listed(WARM)) == []
+
+
+async def believed_by_reads(
+    opened: Callable[[], Database], *tables: str, warm: bool = False
+) -> set[Pair]:
     """Fill a database, make all edits of some tables, or of all; return what reads believed."""
     async with opened() as db:
         await db.migrate()
         await fill(db)
         await fill_memories(db)
-    outcomes = await outcomes_of(opened, tables or SIGNED)
+    outcomes = await outcomes_of(opened, tables or SIGNED, warm=warm)
     print(counted(outcomes))
     return believed(outcomes)

@@ -14,12 +14,15 @@ import memalchemy
 from httpserver import running
 from id_parameters import takes_several
 from memalchemy import Conflict, Database
+from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import LEAVE
 from memalchemy.errors import MemalchemyError
 from memalchemy.http import HTTPCheckpointer, HTTPStore, HTTPThreadLog
 from memalchemy.signing import generate_key
+from memalchemy.store import Store
+from memalchemy.threads import ThreadLog
 
-NATIVE: tuple[type, ...] = (memalchemy.Checkpointer, memalchemy.ThreadLog, memalchemy.Store)
+NATIVE: tuple[type, ...] = (Checkpointer, ThreadLog, Store)
 REMOTE: tuple[type, ...] = (HTTPCheckpointer, HTTPThreadLog, HTTPStore)
 IDS = {
     "thread_id", "checkpoint_id", "key", "keys", "new_thread_id", "parent_id", "expected_parent",

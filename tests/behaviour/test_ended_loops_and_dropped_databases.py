@@ -29,6 +29,8 @@ POOL = 15
 LOADS = 5
 """Loads at once, each on a connection."""
 
+pytestmark = pytest.mark.asyncio_only(reason="the loops are its own, and so is who drops what")
+
 COLLECTOR = "garbage collector is trying to clean up"
 
 

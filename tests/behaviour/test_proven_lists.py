@@ -11,9 +11,14 @@ from sqlalchemy import Table, delete, update
 
 from memalchemy import Checkpointer, Corrupt, Database, Store, ThreadLog
 from memalchemy.codec.keys import generate_key
+from memalchemy.database import WRITE
+from memalchemy.inspection import Inspector
+from memalchemy.log.heads import date_log
+from memalchemy.log.listing import checkpoint_namespaces, entry_namespaces
+from memalchemy.log.tables import Log
 from memalchemy.maintenance import sign as signing
 from memalchemy.rotation import rotate_keys
-from memalchemy.schema import EmbeddingRow, StoreItemRow, ThreadRow
+from memalchemy.schema import CheckpointRow, DeltaRow, EmbeddingRow, StoreItemRow, ThreadRow
 from memalchemy.signing import sign
 from memalchemy.verify import verify
 
@@ -23,7 +28,9 @@ KEY, OTHER, SECRET = generate_key(), generate_key(), generate_key()
 THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 VECTORS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
-LONG_AGO = datetime.now(UTC) - timedelta(days=1)
+NAMED: Table = CheckpointRow.__table__  # type: ignore[assignment]
+DELTAS: Table = DeltaRow.__table__  # type: ignore[assignment]
+LONG_AGO = datetime.now(UTC).replace(microsecond=0) - timedelta(days=1)
 
 
 @pytest.fixture
@@ -98,6 +105,123 @@ async def test_a_thread_that_was_made_to_vanish_is_told_of(
         ):
             with pytest.raises(Corrupt):
                 await call
+
+
+LISTS = {
+    "Checkpointer.list_threads": lambda db: Checkpointer(db).list_threads(),
+    "Checkpointer.count_threads": lambda db: Checkpointer(db).count_threads(),
+    "Checkpointer.list_logs": lambda db: Checkpointer(db).list_logs(below=True),
+    "Checkpointer.list_with_metadata": lambda db: Checkpointer(db).list_with_metadata(),
+    "Checkpointer.list_with_metadata(limit)": lambda db: Checkpointer(db).list_with_metadata(1),
+    "Checkpointer.namespaces": lambda db: Checkpointer(db).namespaces("t"),
+    "Checkpointer.search_data": lambda db: Checkpointer(db).search_data("n", 1),
+    "Inspector.threads": lambda db: Inspector(db).threads(),
+    "Inspector.threads(part)": lambda db: Inspector(db).threads("t"),
+    "Inspector.thread": lambda db: Inspector(db).thread("t"),
+    "entry_namespaces": lambda db: entry_namespaces(db, "t"),
+    "checkpoint_namespaces": lambda db: checkpoint_namespaces(db, "t"),
+}
+
+
+@pytest.mark.parametrize("newest", [None, "gone", "c1"])
+async def test_a_thread_whose_newest_checkpoint_is_hidden_is_told_of(
+    opened: Callable[..., Database], newest: str | None
+) -> None:
+    async with opened() as db:
+        await db.migrate()
+        await Checkpointer(db).save({"n": 1}, "t", "c1")
+        await Checkpointer(db).save({"n": 2}, "t", "c2")
+        for thread in ("u", "v"):
+            await Checkpointer(db).save({"n": 1}, thread, "c1")
+        await ThreadLog(db).append("entries", ["one"])
+        await ThreadLog(db, namespace=()).append("entries", ["one"])
+        before = {name: await read(db) for name, read in LISTS.items()}
+        assert before["Checkpointer.count_threads"] == 3
+        assert len(before["Checkpointer.list_with_metadata"]) == 4
+        await edit(db, update(THREADS).where(THREADS.c.thread_id == "t").values(head_id=newest))
+    async with opened() as db:
+        for name, read in LISTS.items():
+            if newest == "c1" and "(limit)" in name:
+                continue  # the newest few do not come to what was made older
+            try:
+                await read(db)
+            except Corrupt:
+                continue
+            raise AssertionError(f"{name} believes it")
+        assert "signature" in await findings(db)
+
+
+async def test_a_thread_without_its_newest_checkpoint_is_told_of(
+    opened: Callable[..., Database],
+) -> None:
+    async with opened() as db:
+        await db.migrate()
+        for thread in ("t", "u"):
+            await Checkpointer(db).save({"n": 1}, thread, "c1")
+            await Checkpointer(db).save({"n": 2}, thread, "c2")
+        await edit(db, delete(NAMED).where(NAMED.c.checkpoint_id == "c2", NAMED.c.ordinal == 2))
+        with pytest.raises(Corrupt, match="newest"):
+            await Checkpointer(db).list_with_metadata(1)
+
+
+async def test_a_log_whose_entries_were_removed_is_listed_still(
+    opened: Callable[..., Database],
+) -> None:
+    async with opened() as db:
+        await db.migrate()
+        log = ThreadLog(db)
+        for thread in ("t", "u", "empty"):
+            await log.append(thread, ["one"])
+        await log.clear("empty")
+        await edit(db, delete(DELTAS))
+        assert await log.list_threads() == ["u", "t"]
+        assert await log.count_threads() == 2
+        assert sorted(await log.last_written(["t", "u", "empty"])) == ["t", "u"]
+        assert await entry_namespaces(db, "t") == [("log",)]
+        with pytest.raises(Corrupt):
+            await log.tail("t")
+
+
+@pytest.mark.parametrize("column", ["active_at", "updated_at"])
+@pytest.mark.parametrize("days", [-1, 1])
+async def test_a_log_that_was_moved_in_a_list_is_told_of_on_some_page(
+    opened: Callable[..., Database], column: str, days: int
+) -> None:
+    """Between pages, too, it cannot be hidden by the time that pages go on behind."""
+    async with opened() as db:
+        await db.migrate()
+        for number in range(6):
+            await Checkpointer(db).save({"n": number}, f"t{number}")
+            moment = LONG_AGO + timedelta(minutes=number)
+            await date(db, f"t{number}", moment)
+        assert not await findings(db)
+        for number in range(6):
+            moment = LONG_AGO + timedelta(minutes=number)
+            moved = update(THREADS).where(THREADS.c.thread_id == f"t{number}")
+            await edit(db, moved.values({column: moment + timedelta(days=days)}))
+            with pytest.raises(Corrupt, match=f"t{number}"):
+                await pages_of(db)
+            assert await findings(db)
+            await edit(db, moved.values({column: moment}))
+            assert sorted(await pages_of(db)) == [f"t{number}" for number in range(6)]
+
+
+async def date(db: Database, thread: str, moment: datetime) -> None:
+    """Date a thread, as an import does."""
+    log = Log(db.tenant, thread, "/")
+    now = datetime.now(UTC)
+    await db.run(lambda: date_log(db.dialect, log, moment, moment, now), WRITE)
+
+
+async def pages_of(db: Database) -> list[str]:
+    """Return the threads that the inspector lists, page by page."""
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = await Inspector(db).threads(cursor=cursor, limit=2)
+        found += [one["thread_id"] for one in page["threads"]]
+        if (cursor := page["next"]) is None:
+            return found
 
 
 async def test_an_item_that_was_made_to_vanish_is_told_of(opened: Callable[..., Database]) -> None:

@@ -71,9 +71,13 @@ class Dice(Random):
         return {name: self.plain() for name in self.sample(NAMES, self.randrange(5))}
 
     def condition(self) -> Any:
-        match self.randrange(9):
+        match self.randrange(11):
             case 0 | 1:
                 return self.plain()
+            case 9:
+                return {"$type": self.choice(["text", "number", "boolean", "null", "array"])}
+            case 10:
+                return {"$any": {self.choice(["$eq", "$ne", "$gte"]): self.choice([1, "a"])}}
             case 2:
                 return {"$exists": self.random() < 0.5}
             case 5:
@@ -175,6 +179,8 @@ KEPT: list[tuple[dict[str, Any], list[str]]] = [
     ({"tags": {"$contains": "re"}}, []),
     ({"kind": {"$contains": "ui"}}, ["apple", "pear"]),
     ({"kind": {"$icontains": "FRU"}}, ["apple", "pear"]),
+    ({"tags": {"$any": {"$gte": "red", "$lt": "ree"}}}, ["apple"]),
+    ({"deep": {"$type": "object"}}, ["pear"]),
     ({"deep": {"x": 5.0}}, ["pear"]),
     ({"/deep/x": 5}, ["pear"]),
     ({"/deep/x": {"$exists": True}}, ["pear"]),

@@ -42,15 +42,15 @@ async def filled(db: Database) -> Store:
     return store
 
 
-@pytest.mark.unwalled_only("an index is built by the owner of the tables")
 @pytest.mark.parametrize(("operator", "metric"), OPERATORS.items())
 async def test_an_operator_finds_what_a_search_finds_and_uses_its_index(
-    filled: Store, operator: str, metric: str
+    filled: Store, owner_url: str, operator: str, metric: str
 ) -> None:
     wanted = [0.5, -0.25, 0.75, 0.1, -0.9, 0.3, 0.2, -0.4]
     store = Store(filled.db, metric=metric)
     found = await store.search(("v",), embedding=wanted, limit=5)
-    await build_index(filled.db, dimensions=SIZE, metric=metric)
+    async with Database(owner_url) as owner:
+        await build_index(owner, dimensions=SIZE, metric=metric)
     query = nearest(operator, wanted, filled.db.tenant)
 
     def look(connection: Connection) -> tuple[list[str], str]:

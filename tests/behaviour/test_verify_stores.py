@@ -101,7 +101,9 @@ async def test_all_that_a_store_may_hold_leaves_nothing_to_find(
 
     report = await verify(alone, progress=lambda done, total: seen.append((done, total)))
 
-    assert report.findings == ()
+    # Where words may be read beside what is encrypted, a row without any is worth a note.
+    assert [one for one in report.findings if one.severity == "error"] == []
+    assert {one.code for one in report.findings} <= {"lost-words"}
     assert (report.items, report.states) == (LENGTH - 1 + 7, 1)
     assert seen[-1] == (report.items + 1, report.items + 1)
     assert (await verify(alone, thread_id="t")).items == 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from waiting import A_WHILE
 
 REPORT = {
     "logs", "items", "looked", "new", "updated", "unchanged", "rows", "bytes", "seconds",
+    "left", "left_out",
 }  # fmt: skip
 
 
@@ -197,3 +200,25 @@ def test_an_interrupted_copy_resumes_when_it_is_run_again(
     assert 0 < again.json["unchanged"] < 402
     assert again.json["unchanged"] + again.json["new"] == 402
     assert call("stats", "--db", target, "--json").json["threads"] == 402
+
+
+def test_a_copy_beside_damage_names_it_and_ends_with_its_code(
+    filled: str, call: Call, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(filled.removeprefix("sqlite:///"))) as file:
+        (damaged,) = file.execute("SELECT thread_id FROM threads WHERE namespace = '/'").fetchone()
+        file.execute(
+            "UPDATE deltas SET checksum = 5 WHERE log_id IN (SELECT log_id FROM threads "
+            "WHERE thread_id = ? AND namespace = '/')",
+            (damaged,),
+        )
+        file.commit()
+    target = f"sqlite:///{tmp_path / 'target.db'}"
+
+    answer = call("copy", "--from", filled, "--to", target)
+    again = call("copy", "--from", filled, "--to", target, "--json")
+
+    assert (answer.code, again.code) == (5, 5)
+    assert f"thread {damaged!r} in /" in answer.out
+    assert again.json["left"] == len(again.json["left_out"]) == 1
+    assert again.json["unchanged"] > 0

@@ -434,15 +434,14 @@ WHERE some.codec LIKE '%+gcm2'
 FETCH FIRST 1 ROWS ONLY
 
 -- database.key_registry.find_signed(table=threads)
-SELECT some.signature
+SELECT some.signature, some.namespace, some.name
 FROM (
-  SELECT threads.signature AS signature
+  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
   FROM threads
   WHERE threads.tenant = :k_tenant
   ORDER BY threads.active_at DESC
   FETCH FIRST :p_limit ROWS ONLY) some
 WHERE some.signature IS NOT NULL
-FETCH FIRST 1 ROWS ONLY
 
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
@@ -897,17 +896,29 @@ ORDER BY threads.thread_id
 OFFSET :p_offset ROWS
 FETCH FIRST 1 ROWS ONLY
 
--- inspection._statements.sum_logs(sampled=False)
-SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
-    :coalesce_1) AS raw_size, coalesce(sum(checkpoints.stored_size), :coalesce_2) AS stored_size
-FROM threads LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = threads.log_id
-WHERE threads.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-GROUP BY threads.namespace
+-- inspection._statements.sum_sampled_logs()
+WITH first AS (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        length(deltas.payload))), :coalesce_2) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
+    :coalesce_3) AS stored_size
+FROM first
+JOIN deltas ON deltas.log_id = first.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE first.tenant = :k_tenant
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > :p_now)
+GROUP BY first.namespace
 
 -- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
@@ -1886,10 +1897,11 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+-- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
@@ -2099,8 +2111,10 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id >= :p_thread_id
 AND (threads.thread_id > :p_thread_id
   OR threads.thread_id = :p_thread_id
-  AND threads.namespace > :p_namespace)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+  AND (threads.namespace > :p_namespace
+    OR threads.namespace = :p_namespace
+    AND threads.log_id > :p_log_id))
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.copy.list_items(scope=tenant, after=True)
@@ -2210,6 +2224,15 @@ AND (deltas.log_id > :p_log_id
   AND deltas.seq > :p_seq)
 ORDER BY deltas.log_id, deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.rotate_keys.list_strays()
+SELECT deltas.log_id, deltas.seq, threads.tenant, threads.thread_id, threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = :k_tenant
+AND deltas.tenant != threads.tenant
+ORDER BY deltas.log_id, deltas.seq
+FETCH FIRST 1000 ROWS ONLY
 
 -- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
@@ -2395,6 +2418,12 @@ WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
 GROUP BY threads.namespace
 
 -- maintenance.space.measure_vectors()
@@ -2643,7 +2672,7 @@ WHERE threads.tenant = :k_tenant
 AND deltas.search_text IS NULL
 AND (deltas.kind NOT IN ('write'))
 
--- maintenance.words.find_words(kind=logs, which=tenant)
+-- maintenance.words.find_words(kind=logs)
 SELECT threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id

@@ -458,15 +458,14 @@ WHERE "some".codec LIKE '%+gcm2'
 LIMIT 1
 
 -- database.key_registry.find_signed(table=threads)
-SELECT "some".signature
+SELECT "some".signature, "some".namespace, "some".name
 FROM (
-  SELECT threads.signature AS signature
+  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
   FROM threads
   WHERE threads.tenant = $1::VARCHAR
   ORDER BY threads.active_at DESC
   LIMIT $2) AS "some"
 WHERE "some".signature IS NOT NULL
-LIMIT 1
 
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
@@ -997,17 +996,29 @@ ORDER BY threads.thread_id
 LIMIT $3::INTEGER
 OFFSET $4::INTEGER
 
--- inspection._statements.sum_logs(sampled=False)
-SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
-    $1::INTEGER) AS raw_size, coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS stored_size
-FROM threads LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = threads.log_id
-WHERE threads.tenant = $3::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-GROUP BY threads.namespace
+-- inspection._statements.sum_sampled_logs()
+WITH first AS MATERIALIZED (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  LIMIT $6)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        octet_length(deltas.payload))), $4::INTEGER) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, octet_length(deltas.payload))),
+    $5::INTEGER) AS stored_size
+FROM first
+JOIN deltas ON deltas.log_id = first.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE first.tenant = $7::VARCHAR
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > $8::TIMESTAMP WITH TIME ZONE)
+GROUP BY first.namespace
 
 -- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
@@ -2014,13 +2025,14 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+-- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NOT NULL
 ORDER BY threads.namespace
 
@@ -2541,9 +2553,9 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $4
+AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::VARCHAR, $4::UUID)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
+LIMIT $5
 
 -- maintenance.copy.list_items(scope=tenant, after=True)
 SELECT store_items.tenant, store_items.namespace, store_items.key
@@ -2646,6 +2658,15 @@ WHERE deltas.tenant = $1::VARCHAR
 AND (deltas.log_id, deltas.seq) > ($2::UUID, $3::BIGINT)
 ORDER BY deltas.log_id, deltas.seq
 LIMIT $4
+
+-- maintenance.rotate_keys.list_strays()
+SELECT deltas.log_id, deltas.seq, threads.tenant, threads.thread_id, threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND deltas.tenant != threads.tenant
+ORDER BY deltas.log_id, deltas.seq
+LIMIT 1000
 
 -- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
@@ -2830,6 +2851,12 @@ WHERE threads.tenant = $6::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
 GROUP BY threads.namespace
 
 -- maintenance.space.measure_vectors()
@@ -3142,7 +3169,7 @@ WHERE threads.tenant = $1::VARCHAR
 AND deltas.search_text IS NULL
 AND (deltas.kind NOT IN ('write'))
 
--- maintenance.words.find_words(kind=logs, which=tenant)
+-- maintenance.words.find_words(kind=logs)
 SELECT threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id

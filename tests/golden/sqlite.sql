@@ -471,17 +471,15 @@ LIMIT 1
 OFFSET ?
 
 -- database.key_registry.find_signed(table=threads)
-SELECT some.signature
+SELECT some.signature, some.namespace, some.name
 FROM (
-  SELECT threads.signature AS signature
+  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
   FROM threads
   WHERE threads.tenant = ?
   ORDER BY threads.active_at DESC
   LIMIT ?
   OFFSET ?) AS some
 WHERE some.signature IS NOT NULL
-LIMIT 1
-OFFSET ?
 
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
@@ -974,17 +972,29 @@ ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
--- inspection._statements.sum_logs(sampled=False)
-SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size), ?) AS raw_size,
-  coalesce(sum(checkpoints.stored_size), ?) AS stored_size
-FROM threads LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = threads.log_id
-WHERE threads.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-GROUP BY threads.namespace
+-- inspection._statements.sum_sampled_logs()
+WITH first AS MATERIALIZED (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN ?
+    ELSE ? END), ?) AS entries, coalesce(sum(coalesce(checkpoints.raw_size, length(deltas.payload))),
+    ?) AS raw_size, coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
+    ?) AS stored_size
+FROM first
+JOIN deltas ON deltas.log_id = first.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE first.tenant = ?
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > ?)
+GROUP BY first.namespace
 
 -- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
@@ -2070,10 +2080,11 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 ORDER BY threads.namespace
 
--- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+-- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
 WHERE threads.tenant = ?
+AND threads.thread_id = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
@@ -2236,8 +2247,8 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
   threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
 FROM threads
 WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) > (?, ?)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
+AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
@@ -2345,6 +2356,16 @@ WHERE deltas.tenant = ?
 AND (deltas.log_id, deltas.seq) > (?, ?)
 ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
+OFFSET ?
+
+-- maintenance.rotate_keys.list_strays()
+SELECT deltas.log_id, deltas.seq, threads.tenant, threads.thread_id, threads.namespace
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE threads.tenant = ?
+AND deltas.tenant != threads.tenant
+ORDER BY deltas.log_id, deltas.seq
+LIMIT 1000
 OFFSET ?
 
 -- maintenance.rotate_keys.read_payloads()
@@ -2536,6 +2557,12 @@ WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
 GROUP BY threads.namespace
 
 -- maintenance.space.measure_vectors()
@@ -2842,7 +2869,7 @@ WHERE threads.tenant = ?
 AND deltas.search_text IS NULL
 AND (deltas.kind NOT IN ('write'))
 
--- maintenance.words.find_words(kind=logs, which=tenant)
+-- maintenance.words.find_words(kind=logs)
 SELECT threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id

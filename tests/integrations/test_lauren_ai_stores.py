@@ -463,7 +463,7 @@ async def test_names_and_values_of_a_filter_are_never_operators(
 ) -> None:
     odd = {"$or": 1, "/a/b": "x", "~": {"$gt": 1}, "ok": None}
     await documents.upsert("policy", id="1", metadata=odd)
-    await documents.upsert("policy", id="2", metadata={"~": 2})
+    await documents.upsert("policy", id="2", metadata={"~": 2, "ok": 0})
     for name, value in odd.items():
         assert ids(await documents.search("policy", filter={name: value})) == ["1"]
 
@@ -620,3 +620,17 @@ async def talk(
         metadata={"user_id": user_id},
     )
     return [(message["role"], message["content"]) for message in client.calls[0].messages]
+
+
+@pytest.mark.parametrize("role", ["critic", "usr", "", "unknown", "model"])
+async def test_lauren_ais_own_roles_come_back(db: Database, role: str) -> None:
+    store = MemalchemyConversationStore(db)
+    messages = [
+        {"role": role, "content": "a text"},
+        {"role": role, "content": "a text", "mine": [1]},
+        {"role": role, "content": [{"type": "text", "text": "a block"}]},
+    ]
+    await store.save("c", messages)
+
+    found: Any = await store.load("c")
+    assert found["messages"] == messages

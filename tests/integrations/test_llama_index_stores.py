@@ -549,14 +549,14 @@ async def test_filters_nest_and_what_is_not_supported_is_refused(
     assert [one.node_id for one in await nodes.aget_nodes(filters=nested)] == ["1"]
 
     for key, operator, value in (
-        ("n", FilterOperator.TEXT_MATCH_INSENSITIVE, "x"),
+        ("n", FilterOperator.TEXT_MATCH_INSENSITIVE, "x"),  # there are numbers
         ("n", FilterOperator.IN, "x"),
         ("n", FilterOperator.ANY, 1),
         ("n", FilterOperator.TEXT_MATCH, 1),
         ("n", FilterOperator.GT, ["x"]),
     ):
         filters = MetadataFilters(filters=[MetadataFilter(key=key, operator=operator, value=value)])
-        with pytest.raises(ValueError, match=r"not supported|takes a|wants a"):
+        with pytest.raises((ValueError, TypeError), match=r"takes a|wants a|part of a text"):
             await nodes.adelete_nodes(filters=filters)
     assert len(await nodes.aget_nodes()) == 6
 

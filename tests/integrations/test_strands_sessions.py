@@ -309,3 +309,25 @@ async def test_memories_that_are_added_at_once_are_all_stored(
         stores = [MemalchemyMemoryStore(db), MemalchemyMemoryStore(other)]
         await asyncio.gather(*(stores[n % 2].add(f"fact number {n // 2}") for n in range(40)))
         assert len(await stores[0].search("fact", {"max_search_results": 99})) == 20
+
+
+@pytest.mark.parametrize("agent_id", ["y" * 600, "\ud800" * 300, "é" * 500])
+async def test_an_agents_id_that_cannot_be_stored_is_strands_error(
+    db: Database, agent_id: str
+) -> None:
+    sessions = MemalchemySessionRepository(db)
+    await sessions.acreate_session(Session("s", SessionType.AGENT))
+    agent = SessionAgent(agent_id, {}, {})
+    message = SessionMessage({"role": "user", "content": [{"text": "said"}]}, 0)
+    for call in (
+        lambda: sessions.acreate_agent("s", agent),
+        lambda: sessions.aread_agent("s", agent_id),
+        lambda: sessions.aupdate_agent("s", agent),
+        lambda: sessions.acreate_message("s", agent_id, message),
+        lambda: sessions.aread_message("s", agent_id, 0),
+        lambda: sessions.aupdate_message("s", agent_id, message),
+        lambda: sessions.alist_messages("s", agent_id),
+        lambda: sessions.aread_multi_agent("s", agent_id),
+    ):
+        with pytest.raises(SessionException):
+            await call()

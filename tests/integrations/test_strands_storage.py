@@ -269,3 +269,15 @@ async def test_a_killed_process_loses_no_acknowledged_write(
         number, _, rest_of = data.partition(b":")
         assert int(number) >= acknowledged
         assert rest_of == b"x" * 10_000
+
+
+@pytest.mark.parametrize("data", ["text", None, 5, ["a"], {"a": 1}])
+async def test_what_is_no_bytes_is_strands_error_and_changes_nothing(
+    db: Database, data: Any
+) -> None:
+    storage = MemalchemyStorage(db)
+    for key in ("notes.md", "session/s/scopes/agent/a/snapshots/snapshot_latest.json"):
+        await storage.write(key, b"before")
+        with pytest.raises(StorageError, match="holds bytes"):
+            await storage.write(key, data)
+        assert await storage.read(key) == b"before"

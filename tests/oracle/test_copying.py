@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import random
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from sqlalchemy import insert
 
 from memalchemy import Checkpointer, Corrupt, Database
+from memalchemy.codec.field_terms import field_terms
+from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.transfer import copy
 from oracle.recording import Answer, Recorder
@@ -51,10 +54,13 @@ async def test_an_item_goes_to_oracle_with_its_vectors_as_float32(
     oracle: Database, server: Recorder, tmp_path: Path
 ) -> None:
     key = {"tenant": "acme", "namespace": "/", "key": ""}
+    value = {"text": "two words", "bytes": random.Random(1).randbytes(40_000)}
+    payload, checksum = encode_payload(value)
+    fields = field_terms(value, {})
     item = key | {
-        "meta": {}, "version": 1, "codec": "raw", "checksum": 1, "created_at": NOW,
-        "updated_at": NOW, "value": b"v" * 40_000, "search_text": "two words",
-        "field_terms": "f00 f11", "lifetime": 60_000_000,
+        "meta": {}, "version": 1, "codec": VALUE_CODEC, "checksum": checksum, "created_at": NOW,
+        "updated_at": NOW, "value": payload, "search_text": "two words",
+        "field_terms": fields, "lifetime": 60_000_000,
     }  # fmt: skip
     vector = key | {
         "field": "", "model": "m", "part": 0, "dimensions": 2, "change": 1, "vector": [0.5, 2.0]
@@ -68,9 +74,9 @@ async def test_an_item_goes_to_oracle_with_its_vectors_as_float32(
             await copy(source, oracle)
 
     (stored,) = rows(server, "store_items")
-    assert stored["value"] == b"v" * 40_000
+    assert stored["value"] == payload
     assert stored["updated_at"] == NOW.replace(tzinfo=None)
-    assert (stored["search_text"], stored["field_terms"]) == ("two words", "f00 f11")
+    assert (stored["search_text"], stored["field_terms"]) == ("two words", fields)
     assert stored["lifetime"] == 60_000_000
     (sent,) = (call.binds for call in server.calls if "INTO embeddings " in call.sql)
     assert sent["p_vector"] == array.array("f", [0.5, 2.0])

@@ -10,6 +10,9 @@ import numpy as np
 from sqlalchemy import Connection, insert, select
 
 from memalchemy import Checkpointer, Database
+from memalchemy.codec.field_terms import field_terms
+from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
+from memalchemy.codec.search_text import item_search_text
 from memalchemy.schema import (
     CheckpointRow,
     DeltaRow,
@@ -94,17 +97,26 @@ async def fill(db: Database) -> None:
         *(insert(StoreItemRow).values(item(name)) for name in ("one", "", "\ud800", "ü" * 9)),
         *(insert(EmbeddingRow).values(vector("one", part, n)) for part, n in ((0, 3), (1, 700))),
         insert(StoreItemRow).values(item("counter") | {"namespace": "/~memalchemy/"}),
-        insert(StoreItemRow).values(item("one") | {"tenant": "zeta", "search_text": "words ü"}),
+        insert(StoreItemRow).values(item("one", value="Words ü") | {"tenant": "zeta"}),
     )
 
 
-def item(key: str, **values: Any) -> dict[str, Any]:
+def item(key: str, value: Any = b"\x00value\xff", **values: Any) -> dict[str, Any]:
     return {
         "tenant": "acme", "namespace": "/facts/", "key": key, "meta": METADATA, "version": 3,
-        "codec": "raw", "checksum": 7, "search_text": None, "created_at": WHEN, "updated_at": WHEN,
+        "created_at": WHEN, "updated_at": WHEN,
         "expires_at": WHEN + timedelta(days=1), "lifetime": 86_400_000_000,
-        "field_terms": "f00 mff", "value": b"\x00value\xff",
-    } | values  # fmt: skip
+    } | stored(value) | values  # fmt: skip
+
+
+def stored(value: Any) -> dict[str, Any]:
+    """Return the columns that an item with *value* has."""
+    payload, checksum = encode_payload(value)
+    return {
+        "codec": VALUE_CODEC, "checksum": checksum, "value": payload,
+        "search_text": item_search_text(value, METADATA),
+        "field_terms": field_terms(value, METADATA),
+    }  # fmt: skip
 
 
 def vector(key: str, part: int, dimensions: int) -> dict[str, Any]:

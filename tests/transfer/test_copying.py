@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from contents import AWKWARD, WHEN, everything, fill, item, run, states, vector
+from contents import AWKWARD, WHEN, everything, fill, item, run, states, stored, vector
 from sqlalchemy import delete, insert, text, update
 
 from memalchemy import Checkpointer, Conflict, Corrupt, Database
@@ -87,7 +87,7 @@ async def test_a_second_run_changes_nothing_and_a_later_one_brings_what_came_sin
     await agent.delete("large")
     await agent.delete("a/b", "2-é")
     await agent.save({"born": 1}, "newborn")
-    later = {"version": 9, "value": b"later", "updated_at": WHEN + timedelta(hours=1)}
+    later = stored(b"later") | {"version": 9, "updated_at": WHEN + timedelta(hours=1)}
     await run(
         source,
         update(StoreItemRow).where(StoreItemRow.key == "one").values(later),
@@ -151,7 +151,7 @@ async def test_a_target_that_holds_something_else_is_refused_and_left_as_it_is(
         await copy(source, target)
         await run(target, update(DeltaRow).where(text(of_thread("m"))).values(checksum=1))
     else:
-        changed = {"value": b"theirs", "updated_at": WHEN + timedelta(days=2)}
+        changed = stored(b"theirs") | {"updated_at": WHEN + timedelta(days=2)}
         version = 2 if theirs == "item" else 4
         await run(target, insert(StoreItemRow).values(item("one") | changed | {"version": version}))
     before = await everything(target)

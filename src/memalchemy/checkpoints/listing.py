@@ -22,8 +22,9 @@ from memalchemy.database import Database
 from memalchemy.database.proven_reads import (
     HEADS,
     NAMED_CHECKPOINTS,
-    if_live,
+    NEWEST_CHECKPOINTS,
     proven_statement,
+    unless,
 )
 from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect, in_namespace
@@ -58,7 +59,7 @@ def live_checkpoints(proven: bool = False) -> Any:
 
     In a form that is *proven* they may be dead.
     """
-    here = and_(same_log(THREADS, CHECKPOINTS), *if_live(proven, live()))
+    here = and_(same_log(THREADS, CHECKPOINTS), *unless(proven, live()))
     return CHECKPOINTS.join(THREADS, here)
 
 
@@ -110,34 +111,47 @@ def list_until(dialect: Dialect) -> Executable:
     )
 
 
-@proven_statement(HEADS)
+@proven_statement(NEWEST_CHECKPOINTS)
 def list_newest(dialect: Dialect, proven: bool) -> Executable:
     """Select the newest checkpoints over all threads.
 
     The newest N are all in the N threads saved last, so of older threads one checkpoint is read.
     The time of a thread's last save is that of its newest checkpoint: other writes move
-    ``updated_at``.
+    ``updated_at``. In the form that is *proven* threads without one come first.
     """
     newest = CHECKPOINTS.alias("newest")
-    heads = (
-        select(THREADS.c.log_id, THREADS.c.thread_id, THREADS.c.namespace)
-        .join(
-            newest,
-            and_(same_log(newest, THREADS), newest.c.checkpoint_id == THREADS.c.head_id),
+    here = and_(same_log(newest, THREADS), newest.c.checkpoint_id == THREADS.c.head_id)
+    names = (THREADS.c[name] for name in ("log_id", "thread_id", "namespace"))
+    columns = [CHECKPOINTS.c[name] for name in CHECKPOINT_ROW]
+    if proven:
+        has_newest = case((newest.c.seq.is_(None), constant("0")), else_=constant("1"))
+        heads = (
+            select(*names, has_newest.label("has_newest"))
+            .outerjoin(newest, here)
+            .where(in_namespace(THREADS, below=False))
+            .order_by(has_newest, *_newest_first(newest))
+            .limit(bindparam("p_limit"))
+            .subquery("heads")
         )
-        .where(in_namespace(THREADS, below=False), *if_live(proven, live()))
+        return (
+            select(heads.c.thread_id, heads.c.namespace, *columns, heads.c.has_newest)
+            .select_from(heads)
+            .join(THREADS, same_log(THREADS, heads))
+            .outerjoin(CHECKPOINTS, same_log(CHECKPOINTS, heads))
+            .order_by(heads.c.has_newest, *_newest_first(CHECKPOINTS))
+            .limit(bindparam("p_limit"))
+        )
+    heads = (
+        select(*names)
+        .join(newest, here)
+        .where(in_namespace(THREADS, below=False), live())
         .order_by(*_newest_first(newest))
         .limit(bindparam("p_limit"))
         .subquery("heads")
     )
-    listed = CHECKPOINTS.join(heads, same_log(CHECKPOINTS, heads))
-    if proven:
-        listed = listed.join(THREADS, same_log(THREADS, CHECKPOINTS))
     return (
-        select(
-            heads.c.thread_id, heads.c.namespace, *(CHECKPOINTS.c[name] for name in CHECKPOINT_ROW)
-        )
-        .select_from(listed)
+        select(heads.c.thread_id, heads.c.namespace, *columns)
+        .select_from(CHECKPOINTS.join(heads, same_log(CHECKPOINTS, heads)))
         .order_by(*_newest_first(CHECKPOINTS))
         .limit(bindparam("p_limit"))
     )
@@ -177,7 +191,7 @@ def list_by_metadata(dialect: Dialect, kind: str, exact: bool, proven: bool) -> 
     in_live_log: Any = select(constant("1")).where(
         same_log(THREADS, CHECKPOINTS),
         in_namespace(THREADS, below=False),
-        *if_live(proven, live()),
+        *unless(proven, live()),
     )
     order = _newest_first(CHECKPOINTS)
     # The rows themselves, and the other look at the metadata, are only of those that are returned.

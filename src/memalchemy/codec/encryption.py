@@ -130,6 +130,14 @@ class Keyring:
     def __reduce__(self) -> Any:
         raise TypeError("a keyring holds keys and is not pickled; give keys= to another Database")
 
+    def with_signing(self, signing: SigningKeys) -> Keyring:
+        """Return a keyring with the same keys, whose rows are signed with others."""
+        other = Keyring(
+            readable=self._readable, allow_plaintext=self.allow_plaintext, signing=signing
+        )
+        other._keys, other._first = self._keys, self._first
+        return other
+
     @property
     def refuses_plaintext(self) -> bool:
         """True if what is not encrypted is not read."""

@@ -390,9 +390,27 @@ class SigningKeys:
 UNSIGNED = SigningKeys()
 
 
+def is_signature(given: object) -> bool:
+    """Return whether a value has the form of a row's or a head's signature, whoever made it."""
+    return (
+        isinstance(given, bytes)
+        and given[: len(_VERSION)] in _ENCODINGS
+        and (len(given) in _ROW_LENGTHS or len(given) == _HEAD_LENGTH)
+    )
+
+
 def signing_key_id(signature: bytes) -> str:
     """Return the id of the key that a row was signed with; it tells nothing of the key."""
     return signature[len(_VERSION) : _PREFIX].hex()
+
+
+def last_entry(signature: bytes) -> int:
+    """Return the position of the newest entry that a head's signature tells; 0 if there is none.
+
+    The head has to be held to the signature before.
+    """
+    begins = _PREFIX + _NONCE
+    return int.from_bytes(signature[begins : begins + _POSITION])
 
 
 def _hashes_of(signature: bytes) -> list[bytes]:

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from memalchemy.codec.values import decode_value, encode_value
-from memalchemy.messages import is_text_record
+from memalchemy.messages import check_role, is_text_record
 from memalchemy.state import Message
 
 CachedRecord = dict[str, str] | bytes
@@ -39,9 +39,11 @@ def to_record(message: Any) -> dict[str, Any]:
     """Return the record of a message of any kind; a copy, whatever becomes of *message*.
 
     Raises:
-        TypeError, ValueError: it is no message.
+        TypeError, ValueError: it is no message, or there is no such role.
     """
-    return dict(message) if is_text_record(message) else Message.of(message).to_record()
+    record = dict(message) if is_text_record(message) else Message.of(message).to_record()
+    check_role(record["role"])
+    return record
 
 
 def cached_records(records: Iterable[Any]) -> tuple[list[CachedRecord], int]:

@@ -134,10 +134,11 @@ class Conversation:
             expected_version: add only if the log is at this version.
 
         Raises:
-            TypeError, ValueError: one of them is not a message; nothing was added.
+            TypeError, ValueError: one of them is not a message, or has a role that does not exist;
+                nothing was added.
             NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `ThreadLog.append`.
         """
-        records = [message.to_record() for message in _parse_messages(messages)]
+        records = [to_record(message) for message in _parse_messages(messages)]
         positions = await self.log.append(
             self.thread_id,
             records,

@@ -32,9 +32,10 @@ from sqlalchemy import (
 from sqlalchemy.sql import visitors
 
 from memalchemy.codec.encryption import CODEC_SUFFIX, PREFIX_BYTES, Keyring, key_id
-from memalchemy.codec.signatures import signing_key_id
+from memalchemy.codec.signatures import is_signature, signing_key_id
 from memalchemy.database.executors.host import HostConnection, run_on_host
 from memalchemy.database.intent import READ, WRITE_ROWS, Intent
+from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect
 from memalchemy.errors import (
     AuthenticationFailed,
@@ -285,22 +286,37 @@ def _check_sample(dialect: Dialect, tenant: str, namespace: str) -> Program[None
 
 
 def _check_no_signature(dialect: Dialect, tenant: str, binds: dict[str, Any]) -> Program[None]:
-    """Raise `KeyMissing` if newest rows of the tenant are signed."""
+    """Raise `KeyMissing` if newest rows of the tenant are signed.
+
+    What has not the form of a signature was never one: somebody has edited the row, and others are
+    written all the same.
+    """
     for table in ("threads", "store_items"):
-        rows = yield find_signed(dialect, table=table), binds
-        if rows:
-            key = signing_key_id(bytes(rows[0].signature))
+        try:
+            rows: Sequence[Any] = yield find_signed(dialect, table=table), binds
+        except UnreadableRows as error:
+            rows = error.rows
+        signed = [row for row in rows if is_signature(_bytes_of(row.signature))]
+        if signed:
+            row, key = signed[0], signing_key_id(bytes(signed[0].signature))
+            what = "thread" if table == "threads" else "item"
             raise KeyMissing(
                 key,
                 given=0,
                 message=(
                     f"tenant {tenant!r} has data that is signed with the key {key}, although no "
                     "signing key is registered for it: the registration was removed, and no key "
-                    "was given; nothing was written. Give Database(signing_keys=[…]) (on the "
-                    "command line MEMALCHEMY_SIGNING_KEYS, or --signing-keys-file), which "
-                    "registers the key again."
+                    f"was given; nothing was written. The {what} {row.name!r} in {row.namespace} "
+                    "is the first. Give Database(signing_keys=[…]) (on the command line "
+                    "MEMALCHEMY_SIGNING_KEYS, or --signing-keys-file), which registers the key "
+                    f"again. If the tenant was never signed, somebody has edited that {what}: "
+                    "delete it, or set its column signature to NULL."
                 ),
             )
+
+
+def _bytes_of(stored: Any) -> Any:
+    return bytes(stored) if isinstance(stored, memoryview) else stored
 
 
 def register_key(
@@ -441,18 +457,22 @@ def read_registered_keys(dialect: Dialect, scope: str) -> Executable:
 
 @statement(table=("threads", "store_items"))
 def find_signed(dialect: Dialect, table: str) -> Executable:
-    """Select a signature among those of the ``p_limit`` newest logs, or first items."""
+    """Select the signatures among those of the ``p_limit`` newest logs, or first items.
+
+    With each are the ``namespace`` and the ``name``, the id of the thread or the key of the item.
+    """
     of: Table = THREADS if table == "threads" else ITEMS
     order = [THREADS.c.active_at.desc()] if of is THREADS else [ITEMS.c.namespace, ITEMS.c.key]
+    name = THREADS.c.thread_id if of is THREADS else ITEMS.c.key
     some = (
-        select(of.c.signature)
+        select(of.c.signature, of.c.namespace, name.label("name"))
         .where(of.c.tenant == bindparam("k_tenant", type_=of.c.tenant.type))
         .order_by(*order)
         .limit(bindparam("p_limit"))
         .subquery("some")
     )
     is_signed = some.c.signature.is_not(None)
-    return select(some.c.signature).where(is_signed).limit(literal_column("1"))
+    return select(some.c.signature, some.c.namespace, some.c.name).where(is_signed)
 
 
 SAMPLES = ("deltas", "store_items")

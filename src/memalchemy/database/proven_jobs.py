@@ -24,7 +24,7 @@ NAMED = 5
 ERRORS = (Corrupt, KeyMissing, StatementFailed)
 
 
-def _is_damage(error: MemalchemyError) -> bool:
+def is_damage(error: MemalchemyError) -> bool:
     """Return whether *error* is about a row that a job leaves, and not about the database.
 
     A row that somebody edited may break a rule of its table (SQLSTATE 23…): the database refuses to
@@ -51,7 +51,7 @@ class Damage:
         try:
             yield
         except noted as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
             if str(error) not in map(str, self.errors):
                 self.errors.append(error)
@@ -90,7 +90,7 @@ async def each_proven(
         yield await remove(found)
         return
     except ERRORS as error:
-        if not _is_damage(error):
+        if not is_damage(error):
             raise
         if len(found) == 1:
             damage.errors.append(error)

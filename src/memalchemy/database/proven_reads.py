@@ -1,10 +1,10 @@
 """Hold the heads and items that statements return, or leave out, to their signatures.
 
 A statement that is registered with `proven_statement` has a second form, for databases with signing
-keys. It also returns the columns that prove its rows, and also the rows that have expired or were
-deleted. `Database.run` sends it in place of the first, in every program: each row is held to its
-signature here, and those that are not live are left out afterwards. So nobody hides a thread or an
-item by an edit of its end.
+keys. It also returns the columns that prove its rows, and the rows that have expired, were deleted,
+or do not hold what is listed. `Database.run` sends it in place of the first, in every program: each
+row is held to its signature here, and those that are not listed are left out afterwards. So nobody
+hides a thread or an item by an edit of its end, or of its newest checkpoint.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Executable, Table
+from sqlalchemy import ColumnElement, Executable, Integer, Table, case, literal_column
 
-from memalchemy.codec.signatures import SigningKeys
+from memalchemy.codec.signatures import SigningKeys, last_entry
 from memalchemy.codec.signed_rows import (
     CHECKPOINT,
     HEAD,
@@ -31,7 +31,7 @@ from memalchemy.codec.signed_rows import (
 from memalchemy.database.proven_jobs import Damage
 from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect
-from memalchemy.errors import MemalchemyError
+from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.schema import CheckpointRow, StoreItemRow, ThreadRow
 from memalchemy.statements import Answer, Parameters, Program, Statement, register
 
@@ -52,7 +52,7 @@ _damage: ContextVar[Damage | None] = ContextVar("memalchemy_damage", default=Non
 
 class _ProvenForm(NamedTuple):
     query: Executable
-    """The statement with the columns that prove its rows, expired and deleted rows included."""
+    """The statement with the columns that prove its rows, and with rows that it does not list."""
     proof: Proof
 
 
@@ -71,28 +71,100 @@ class Proof:
         """Raise `Corrupt`, `NotSigned` or `KeyMissing` if a row is not what was signed."""
         raise NotImplementedError
 
-    def is_live(self, row: Any, now: datetime) -> bool:
-        """Return whether a row has neither expired nor been deleted."""
+    def is_listed(self, row: Any, now: datetime) -> bool:
+        """Return whether the statement lists a row, which has been checked.
+
+        That is one that has neither expired nor been deleted, and that holds what is listed.
+        """
         raise NotImplementedError
 
 
-class _HeadProof(Proof):
+class HeadProof(Proof):
+    """Proof of heads, or of rows beside them. With *by_time* they come in the order of the times.
+
+    That order is the one of ``active_at``, which no signature covers and the index has.
+    """
+
     table = THREADS
-    columns = (*HEAD, "signature")
+    columns: Sequence[str] = (*HEAD, "signature")
+
+    def __init__(self, *, by_time: bool = False) -> None:
+        if by_time:
+            self.columns = (*self.columns, "active_at")
+        self._by_time = by_time
 
     def check(self, row: Any, tenant: str, keys: SigningKeys) -> None:
         head = SignedHead._make([getattr(row, f"proof_{name}") for name in HEAD])
         with errors_about(f"thread {head.thread_id!r} in {head.namespace}"):
             keys.check_head_alone(row.proof_signature, head_content_of_values(head))
-            if row.proof_signature is not None and keys.anchor is not None:
-                keys.anchor.check_log(head)
+            if row.proof_signature is not None:
+                if keys.anchor is not None:
+                    keys.anchor.check_log(head)
+                self._check_more(row)
 
-    def is_live(self, row: Any, now: datetime) -> bool:
+    def _check_more(self, row: Any) -> None:
+        """Hold what no signature covers to a head that is signed, and that was proven."""
+        if self._by_time and row.proof_active_at != row.proof_updated_at.replace(microsecond=0):
+            raise Corrupt("its time in the index of times is not that of its last write")
+
+    def is_listed(self, row: Any, now: datetime) -> bool:
         ends = row.proof_expires_at
         return row.proof_deleted_at is None and (ends is None or ends > now)
 
 
-class _CheckpointProof(_HeadProof):
+class CheckpointedHeads(HeadProof):
+    """Proof of heads of which those are listed that have a checkpoint."""
+
+    def is_listed(self, row: Any, now: datetime) -> bool:
+        return row.proof_head_id is not None and super().is_listed(row, now)
+
+
+class HeadsWithEntries(HeadProof):
+    """Proof of heads of which those are listed that have an entry.
+
+    A head's signature tells it. Of heads without a signature the condition *has_entries* does.
+    """
+
+    def __init__(self, has_entries: ColumnElement[bool], *, by_time: bool = False) -> None:
+        super().__init__(by_time=by_time)
+        self._has_entries = has_entries
+
+    def add_to(self, query: Any) -> Any:
+        one, none = (literal_column(number, Integer) for number in ("1", "0"))
+        is_signed = self.table.c.signature.is_not(None)
+        found = case((is_signed, none), (self._has_entries, one), else_=none)
+        return super().add_to(query).add_columns(found.label("proof_has_entries"))
+
+    def is_listed(self, row: Any, now: datetime) -> bool:
+        return self._holds(row) and super().is_listed(row, now)
+
+    def _holds(self, row: Any) -> bool:
+        signature = row.proof_signature
+        return bool(row.proof_has_entries if signature is None else last_entry(signature))
+
+
+class HeadsOfSome(HeadsWithEntries):
+    """Proof of heads of which those are listed that have a checkpoint or an entry."""
+
+    def _holds(self, row: Any) -> bool:
+        return row.proof_head_id is not None or super()._holds(row)
+
+
+class _NewestCheckpoints(CheckpointedHeads):
+    """Proof of heads beside their checkpoints; ``has_newest`` tells if the newest is there.
+
+    A head without a checkpoint has a row as well.
+    """
+
+    def _check_more(self, row: Any) -> None:
+        if row.proof_head_id is not None and not row.has_newest:
+            raise Corrupt(f"its newest checkpoint {row.proof_head_id!r} is not there")
+
+    def is_listed(self, row: Any, now: datetime) -> bool:
+        return row.checkpoint_id is not None and super().is_listed(row, now)
+
+
+class _CheckpointProof(HeadProof):
     """Proof of checkpoints with the heads of their logs, which do not have to be live."""
 
     def add_to(self, query: Any) -> Any:
@@ -106,7 +178,7 @@ class _CheckpointProof(_HeadProof):
             content = checkpoint_content_of_values(tenant, row.proof_log_id, seq, values)
             keys.check(signature, content)
 
-    def is_live(self, row: Any, now: datetime) -> bool:
+    def is_listed(self, row: Any, now: datetime) -> bool:
         return True
 
 
@@ -119,7 +191,7 @@ class _ItemProof(Proof):
         with errors_about(f"the item {item.key!r} in {item.namespace}"):
             check_item(item, tenant, keys)
 
-    def is_live(self, row: Any, now: datetime) -> bool:
+    def is_listed(self, row: Any, now: datetime) -> bool:
         ends = row.proof_expires_at
         return ends is None or ends > now
 
@@ -135,7 +207,7 @@ class _LeftOutItemProof(_ItemProof):
             with errors_about(f"the item {row.key!r} in {row.namespace}"):
                 check_item(row, tenant, keys)
 
-    def is_live(self, row: Any, now: datetime) -> bool:
+    def is_listed(self, row: Any, now: datetime) -> bool:
         return row.expires_at is None or row.expires_at > now
 
 
@@ -153,7 +225,9 @@ class _Item(NamedTuple):
     signature: bytes | None
 
 
-HEADS = _HeadProof()
+HEADS = HeadProof()
+NEWEST_CHECKPOINTS = _NewestCheckpoints()
+"""Heads with their checkpoints, of which the newest over all heads are listed."""
 NAMED_CHECKPOINTS = _CheckpointProof()
 """Checkpoints of which a statement returns less than what is signed."""
 NAMED_ITEMS = _ItemProof()
@@ -162,24 +236,28 @@ WHOLE_ITEMS = _LeftOutItemProof()
 """Items of which a statement returns all that is signed."""
 
 
-def if_live(proven: bool, condition: ColumnElement[bool]) -> list[ColumnElement[bool]]:
-    """Return the condition that rows are live, which a form with proof does not have."""
-    return [] if proven else [condition]
+def unless(proven: bool, *conditions: ColumnElement[bool]) -> list[ColumnElement[bool]]:
+    """Return conditions that say which rows are listed, which a form with proof does not have."""
+    return [] if proven else list(conditions)
 
 
 def proven_statement(
-    proof: Proof, **variants: Sequence[Any]
+    proof: Proof | Callable[..., Proof], **variants: Sequence[Any]
 ) -> Callable[[Callable[..., Any]], Statement[Any]]:
     """Register a builder of statements that list heads or items, with the forms that prove them.
 
-    The builder takes ``proven``: true for the form without the condition that its rows are live.
+    The builder takes ``proven``: true for the form without the conditions that say which of its
+    rows are listed. Those are `Proof.is_listed` then; a *proof* may be made for a variant.
     """
 
     def registered(build: Callable[..., Executable | None]) -> Statement[Any]:
+        def proof_for(variant: Mapping[str, Any]) -> Proof:
+            return proof if isinstance(proof, Proof) else proof(**variant)
+
         @wraps(build)
         def build_proven(dialect: Dialect, **variant: Any) -> Executable | None:
             query: Any = build(dialect, proven=True, **variant)
-            return None if query is None else proof.add_to(query)
+            return None if query is None else proof_for(variant).add_to(query)
 
         forms = register(build_proven, variants, ".proven")
 
@@ -188,7 +266,7 @@ def proven_statement(
             query: Any = build(dialect, proven=False, **variant)
             if query is None:
                 return None
-            form = _ProvenForm(forms(dialect, **variant), proof)
+            form = _ProvenForm(forms(dialect, **variant), proof_for(variant))
             return query.execution_options(**{_PROVEN: form})  # type: ignore[no-any-return]
 
         return register(build_plain, variants)
@@ -256,7 +334,7 @@ def _send(
             with nullcontext() if damage is None else damage.noted():
                 form.proof.check(row, tenant, keys)
                 proven.append(row)
-        live = [row for row in proven if form.proof.is_live(row, binds["p_now"])]
-        if wanted is None or len(rows) < binds["p_limit"] or len(live) >= wanted:
-            return Answer(live[:wanted])
-        binds["p_limit"] *= 2  # some have expired or were deleted: as many more are to be found
+        listed = [row for row in proven if form.proof.is_listed(row, binds["p_now"])]
+        if wanted is None or len(rows) < binds["p_limit"] or len(listed) >= wanted:
+            return Answer(listed[:wanted])
+        binds["p_limit"] *= 2  # some are not listed: as many more are to be found

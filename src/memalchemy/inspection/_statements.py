@@ -11,7 +11,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    distinct,
     func,
     literal_column,
     not_,
@@ -19,10 +18,10 @@ from sqlalchemy import (
     select,
 )
 
-from memalchemy.database.proven_reads import HEADS, if_live, proven_statement
+from memalchemy.database.proven_reads import proven_statement, unless
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.inspection import _internal
-from memalchemy.log.entries import is_not_empty
+from memalchemy.log.entries import heads_that_hold, holds, is_not_empty
 from memalchemy.log.listing import newest_first
 from memalchemy.log.pending_writes import is_write
 from memalchemy.log.tables import (
@@ -36,6 +35,7 @@ from memalchemy.log.tables import (
     of_thread,
     same_log,
 )
+from memalchemy.maintenance.space import sum_logs
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, live_item, of_item
 from memalchemy.search.scope import same_item as of_same_item
 from memalchemy.statements import column_bind, statement
@@ -111,28 +111,30 @@ def skip_ids(dialect: Dialect) -> Executable:
     )
 
 
-@proven_statement(HEADS)
+@proven_statement(heads_that_hold("some"))
 def read_heads(dialect: Dialect, proven: bool) -> Executable:
     """Select the live logs that ``p_logs`` lists and that hold something."""
     named = dialect.statements.rows_from_list("p_logs", ("log_id",))
     return (
         select(*(THREADS.c[name] for name in HEAD))
         .join(named, THREADS.c.log_id == named.c.log_id)
-        .where(*if_live(proven, live()), is_not_empty())
+        .where(*unless(proven, live(), holds("some")))
     )
 
 
-@proven_statement(HEADS, scope=SCOPES, like=(False, True), after=(False, True))
+@proven_statement(
+    heads_that_hold("some", by_time=True), scope=SCOPES, like=(False, True), after=(False, True)
+)
 def list_recent(dialect: Dialect, scope: str, like: bool, after: bool, proven: bool) -> Executable:
     """Select a page of logs, most recently written first, by the index of all logs' times.
 
     With *like* those whose thread's id matches ``p_like``.
     """
     columns = (THREADS.c[name] for name in HEAD)
-    query = select(*columns).where(_in_scope(scope), *if_live(proven, live()), is_not_empty())
+    query = select(*columns).where(_in_scope(scope), *unless(proven, live(), holds("some")))
     if like:
         query = query.where(_like())
-    return newest_first(query, dialect, NAMES[1:], after)  # type: ignore[no-any-return]
+    return newest_first(query, dialect, NAMES[1:], after, proven)  # type: ignore[no-any-return]
 
 
 @statement()
@@ -159,34 +161,19 @@ def count_logs(dialect: Dialect, scope: str, exact: bool) -> Executable:
     return select(func.count().label("logs")).select_from(counted)
 
 
-@statement(sampled=(False, True))
-def sum_logs(dialect: Dialect, sampled: bool) -> Executable:
-    """Sum the checkpoints of a tenant's logs, by namespace.
+@statement()
+def sum_sampled_logs(dialect: Dialect) -> Executable:
+    """Sum what some of a tenant's logs hold, by namespace, as `space.measure` sums all.
 
     Keys are hashes, so the ``p_limit`` logs with the lowest, of all tenants, are a random sample.
     """
     names = ("log_id", "tenant", "namespace", "deleted_at", "expires_at")
-    logs: Any = THREADS
-    if sampled:
-        first = (
-            select(*(THREADS.c[name] for name in names))
-            .order_by(THREADS.c.log_id)
-            .limit(bindparam("p_limit"))
-        )
-        logs = dialect.statements.materialized(first, "first")
-    tenant = logs.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
-    return (
-        select(
-            logs.c.namespace,
-            func.count(distinct(logs.c.log_id)).label("logs"),
-            func.count(CHECKPOINTS.c.seq).label("checkpoints"),
-            func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0).label("raw_size"),
-            func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0).label("stored_size"),
-        )
-        .select_from(logs.outerjoin(CHECKPOINTS, same_log(CHECKPOINTS, logs)))
-        .where(tenant, live(logs))
-        .group_by(logs.c.namespace)
+    first = (
+        select(*(THREADS.c[name] for name in names))
+        .order_by(THREADS.c.log_id)
+        .limit(bindparam("p_limit"))
     )
+    return sum_logs(dialect, dialect.statements.materialized(first, "first"))  # type: ignore[no-any-return]
 
 
 @statement()

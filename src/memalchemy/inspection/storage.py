@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from memalchemy.inspection._records import Record, framework_of
 from memalchemy.inspection.threads import thread_records
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log import Log
+from memalchemy.maintenance.space import count_threads, measure_namespaces
 
 EXACT = 5_000
 """Logs up to which sums are exact; of more, those of a random sample are projected."""
@@ -40,12 +40,17 @@ class Storage:
         self._summed: tuple[datetime, Record] | None = None
         self._measured: tuple[datetime, Record] | None = None
         self._measuring: asyncio.Task[None] | None = None
+        self._damage: Corrupt | None = None
+        """What the last measurement has met, which made it end."""
 
     async def read(self) -> Record:
         """Return what takes the space.
 
         A large database is measured in the background: until that has ended, ``largest``,
         ``kinds`` and ``tables`` are empty, sizes are those of states, and ``measuring`` is true.
+
+        Raises:
+            Corrupt: a thread that takes the most space is not what was signed.
         """
         sums = await self.sums()
         known = self._measured
@@ -56,6 +61,8 @@ class Storage:
             if not sums["estimated"]:
                 await asyncio.shield(self._measuring)
                 known = self._measured
+                if self._damage is not None:
+                    raise self._damage
         totals = {
             "stored_bytes": sum(one["stored_bytes"] for one in sums["frameworks"]),
             "raw_bytes": sum(one["raw_bytes"] for one in sums["frameworks"]),
@@ -82,63 +89,77 @@ class Storage:
         return self._summed[1]
 
     async def _measure(self) -> None:
-        with suppress(MemalchemyError):  # the next call measures again
-            measured = await space.measure(self.db, largest=20)
-            now = datetime.now(UTC)
-            logs = [
-                Log(self.db.tenant, share.thread_id, encode_namespace(share.namespace))
-                for share in measured.largest
-            ]
-            heads = {head.log_id: head for head in await read_heads(self.db, logs)}
-            known = [heads[log.key] for log in logs if log.key in heads]
-            held = {(share.thread_id, share.namespace): share.bytes for share in measured.largest}
-            largest = await thread_records(self.db, known)
-            for one in largest:
-                if not one["checkpoints"]:  # its sizes are those of its states
-                    size = held[one["thread_id"], tuple(one["namespace"])]
-                    one |= {"raw_bytes": size, "stored_bytes": size}
-            self._measured = (
-                now,
-                {
-                    "stored_bytes": sum(one.stored_bytes for one in measured.frameworks),
-                    "raw_bytes": sum(one.raw_bytes for one in measured.frameworks),
-                    "frameworks": [
-                        {
-                            "name": one.name,
-                            "threads": one.threads,
-                            "raw_bytes": one.raw_bytes,
-                            "stored_bytes": one.stored_bytes,
-                        }
-                        for one in measured.frameworks
-                    ],
-                    "file_bytes": measured.file_bytes,
-                    "free_bytes": measured.free_bytes,
-                    "largest": largest,
-                    "kinds": [{"name": one.name, "bytes": one.bytes} for one in measured.kinds],
-                    "tables": [
-                        {"name": one.name, "bytes": one.bytes, "kind": one.kind}
-                        for one in measured.pieces
-                    ],
-                    "estimated": measured.estimated,
-                    "measured_at": now.isoformat(),
-                },
-            )
+        self._damage = None
+        try:
+            await self._measure_once()
+        except Corrupt as error:
+            self._damage = error
+        except MemalchemyError:
+            pass  # the next call measures again
+
+    async def _measure_once(self) -> None:
+        measured = await space.measure(self.db, largest=20)
+        now = datetime.now(UTC)
+        logs = [
+            Log(self.db.tenant, share.thread_id, encode_namespace(share.namespace))
+            for share in measured.largest
+        ]
+        heads = {head.log_id: head for head in await read_heads(self.db, logs)}
+        known = [heads[log.key] for log in logs if log.key in heads]
+        held = {(share.thread_id, share.namespace): share.bytes for share in measured.largest}
+        largest = await thread_records(self.db, known)
+        for one in largest:
+            if not one["checkpoints"]:  # its sizes are those of its states
+                size = held[one["thread_id"], tuple(one["namespace"])]
+                one |= {"raw_bytes": size, "stored_bytes": size}
+        self._measured = (
+            now,
+            {
+                "stored_bytes": sum(one.stored_bytes for one in measured.frameworks),
+                "raw_bytes": sum(one.raw_bytes for one in measured.frameworks),
+                "frameworks": [
+                    {
+                        "name": one.name,
+                        "threads": one.threads,
+                        "raw_bytes": one.raw_bytes,
+                        "stored_bytes": one.stored_bytes,
+                    }
+                    for one in measured.frameworks
+                ],
+                "file_bytes": measured.file_bytes,
+                "free_bytes": measured.free_bytes,
+                "largest": largest,
+                "kinds": [{"name": one.name, "bytes": one.bytes} for one in measured.kinds],
+                "tables": [
+                    {"name": one.name, "bytes": one.bytes, "kind": one.kind}
+                    for one in measured.pieces
+                ],
+                "estimated": measured.estimated,
+                "measured_at": now.isoformat(),
+            },
+        )
 
 
 async def _sum_frameworks(db: Database) -> Record:
-    """Return the numbers of threads and checkpoints, and their bytes, by framework."""
+    """Return the numbers of threads and checkpoints, and their bytes, by framework.
+
+    A thread that is in several namespaces is one, and one in each framework for each namespace.
+    """
     frameworks = await _count_logs(db, exact=False)
     total = sum(frameworks.values())
     estimated = total > EXACT
     binds = {"k_tenant": db.tenant, "p_limit": SAMPLE}
     share = 1.0
     if estimated:
-        rows = await query(db, partial(statements.sum_logs, sampled=True), binds)
+        rows = await query(db, statements.sum_sampled_logs, binds)
         share = sum(row.logs for row in rows) / total
     if not estimated or share * total < SAMPLE / 10:  # others' logs are the most
         share = 1.0
-        rows = await query(db, partial(statements.sum_logs, sampled=False), binds)
+        rows = await query(db, measure_namespaces, {"k_tenant": db.tenant})
         frameworks = await _count_logs(db, exact=True) if not estimated else frameworks
+    threads = sum(frameworks.values())
+    if not estimated:
+        threads = (await query(db, count_threads, {"k_tenant": db.tenant}))[0][0]
     sums = {name: [0, 0, 0] for name in frameworks}
     for row in rows:
         name = framework_of(decode_namespace(row.namespace))
@@ -146,7 +167,7 @@ async def _sum_frameworks(db: Database) -> Record:
         for at, value in enumerate((row.checkpoints, row.raw_size, row.stored_size)):
             held[at] += int(value)
     return {
-        "threads": sum(frameworks.values()),
+        "threads": threads,
         "checkpoints": round(sum(held[0] for held in sums.values()) / share),
         "estimated": estimated,
         "frameworks": [

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from memalchemy._cursors import decode_cursor, encode_cursor, is_of_listing
-from memalchemy.database import Database
+from memalchemy.database import READ_REPLICA, Database
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import _statements as statements
@@ -18,8 +18,8 @@ from memalchemy.keys import decode_namespace, encode_id, encode_namespace
 from memalchemy.log import Log
 from memalchemy.log.listing import (
     list_logs,
-    list_logs_of_thread,
     measure_logs,
+    namespaces_that_hold,
     range_of_prefix,
 )
 from memalchemy.log.scan import run_query
@@ -74,19 +74,17 @@ async def read_thread(db: Database, thread_id: str, namespace: Iterable[str] = (
     log = log_of(db, thread_id, namespace)
     head = await read_head(db, log)
     (record,) = await thread_records(db, [head])
-    binds = {"k_tenant": log.tenant, "k_thread_id": log.thread_id}
     check = partial(check_nothing_missing, db.dialect, log, db.signing)
-    rows = await run_query(db, list_logs_of_thread(db.dialect), binds, replica_ok=True, check=check)
-    others = [
-        row.namespace for row in rows if row.deleted_at is None and row.namespace != log.namespace
-    ]
+    await db.run(check, READ_REPLICA)
+    own = decode_namespace(log.namespace)
+    others = [path for path in await namespaces_that_hold("some", db, thread_id) if path != own]
     kind = "entries" if not record["checkpoints"] else "steps"
     return record | {
         "kind": "both" if record["checkpoints"] and record["entries"] else kind,
         "newest_id": head.head_id,
         "metadata": head.meta,
         "forked_from": head.forked_from,
-        "siblings": [{"namespace": list(decode_namespace(path))} for path in others[:SIBLINGS]],
+        "siblings": [{"namespace": list(path)} for path in others[:SIBLINGS]],
         "more_siblings": len(others) > SIBLINGS,
     }
 

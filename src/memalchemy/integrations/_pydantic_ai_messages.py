@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
-from pydantic_core import PydanticSerializationError
 
 from memalchemy.errors import NotSerialisable
+from memalchemy.integrations._values import storable
 
 T = TypeVar("T")
+Convert = Callable[[Any], Any]
+"""A function that is called on all that is stored."""
 
-Mode = Literal["python", "json"]
-"""Modes of pydantic's dumps: with the types that memalchemy stores, or with those of JSON."""
 
-
-def dump_messages(messages: Sequence[ModelMessage], mode: Mode) -> list[dict[str, Any]]:
-    """Return messages as dicts, each with its ``kind`` and ``parts``.
+def dump_messages(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
+    """Return messages as dicts, each with its ``kind`` and ``parts``, with the types of Python.
 
     Raises:
         NotSerialisable: pydantic cannot dump one of them.
     """
     try:
         found: list[dict[str, Any]] = ModelMessagesTypeAdapter.dump_python(
-            list(messages), mode=mode, warnings=False
+            list(messages), warnings=False
         )
-    except PydanticSerializationError as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise NotSerialisable("messages", f"cannot be dumped by pydantic: {error}") from error
     for message in found:
         # Nearly all messages have times, and a value without any takes a faster form.
@@ -42,13 +41,14 @@ def load_messages(stored: Sequence[dict[str, Any]]) -> list[ModelMessage]:
     return ModelMessagesTypeAdapter.validate_python(stored)
 
 
-async def in_storable_mode(write: Callable[[Mode], Awaitable[T]]) -> T:
-    """Call *write* with the mode that keeps types; if a value is of no storable type, as JSON.
+async def write_storable(write: Callable[[Convert], Awaitable[T]]) -> T:
+    """Call *write* with a function that returns values as they are; if one of them is refused, with
+    `storable`, which changes no other one. Most messages need no look at each value.
 
     Raises:
         NotSerialisable: a value is not JSON's either.
     """
     try:
-        return await write("python")
+        return await write(lambda value: value)
     except NotSerialisable:
-        return await write("json")
+        return await write(storable)

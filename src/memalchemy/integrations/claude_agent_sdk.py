@@ -14,7 +14,7 @@ from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection
 from memalchemy.errors import InvalidArgument
 from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase, requires
-from memalchemy.log.listing import entry_namespaces
+from memalchemy.log.listing import all_namespaces, entry_namespaces
 from memalchemy.threads import ThreadLog
 
 with requires("claude-agent-sdk", extra="claude-agent-sdk", module="claude_agent_sdk"):
@@ -145,12 +145,14 @@ class MemalchemySessionStore(Adapter, SessionStore):
             # The main transcript is locked first, as by an append: else the two could deadlock.
             await transcript.delete(session_id, connection=tx)
             await self._summaries(project_key).delete(session_id, connection=tx)
-            for subpath in await self._subpaths(project_key, session_id, tx):
+            namespaces = await all_namespaces(self.db, session_id, connection=tx)
+            for subpath in self._subpaths(project_key, namespaces):
                 await self._log(project_key, subpath).delete(session_id, connection=tx)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the subpaths of a session that have a transcript, sorted."""
-        return await self._subpaths(key["project_key"], key["session_id"])
+        namespaces = await entry_namespaces(self.db, key["session_id"])
+        return self._subpaths(key["project_key"], namespaces)
 
     async def close(self) -> None:
         """Close the database if this store owns it; a later use opens it again."""
@@ -235,11 +237,8 @@ class MemalchemySessionStore(Adapter, SessionStore):
         value = {"data": fold_session_summary(known, key, new)["data"], "position": seen}
         await summaries.replace_suffix(session_id, 0, [value], connection=tx)
 
-    async def _subpaths(
-        self, project_key: str, session_id: str, tx: HostConnection | None = None
-    ) -> list[str]:
+    def _subpaths(self, project_key: str, namespaces: Iterable[tuple[str, ...]]) -> list[str]:
         main = self._transcripts(project_key)
-        namespaces = await entry_namespaces(self.db, session_id, connection=tx)
         return [
             "/".join(namespace[len(main) :])
             for namespace in namespaces

@@ -20,7 +20,6 @@ from pydantic import BaseModel
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.collections import ABSENT, KeyValue
 from memalchemy.contracts import Retention
-from memalchemy.errors import NotSerialisable
 from memalchemy.integrations._base import AnyDatabase, SyncAdapter, requires
 
 with requires("lazybridge", extra="lazybridge", module="lazybridge"):
@@ -199,10 +198,7 @@ class MemalchemyStore(SyncAdapter, Store):
                 await sessions.save(_storable(state), session_key, connection=tx)
                 await sessions.prune(session_key, keep_last=1, connection=tx)
             return
-        try:
-            await sessions.save(state, session_key)
-        except NotSerialisable:
-            await sessions.save(_storable(state), session_key)
+        await sessions.save(_storable(state), session_key)
 
 
 def _storable(value: Any) -> Any:

@@ -36,10 +36,10 @@ with requires("pydantic-ai-slim", extra="pydantic-ai", module="pydantic_ai"):
     from pydantic_ai.exceptions import UserError
 
     from memalchemy.integrations._pydantic_ai_messages import (
-        Mode,
+        Convert,
         dump_messages,
-        in_storable_mode,
         load_messages,
+        write_storable,
     )
 
 RECORDS = "records"
@@ -130,7 +130,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         """Append entries and write their record, in one transaction.
 
         A message is stored with the types that memalchemy stores, datetimes and bytes among them.
-        If it holds a value of another type, the message is stored as JSON has it.
+        A value of another type, and no other value, is stored as JSON has it.
 
         Raises:
             ConversationConflict: the stored record has another revision, or is there where none was
@@ -251,7 +251,9 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
             Conflict: the stored record is not that one.
         """
         thread = await self._thread_for(record, new_entries, known)
-        await in_storable_mode(lambda mode: self._write(record, new_entries, thread, known, mode))
+        await write_storable(
+            lambda convert: self._write(record, new_entries, thread, known, convert)
+        )
 
     async def _thread_for(
         self,
@@ -285,13 +287,13 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         new_entries: Sequence[ConversationEntry],
         thread: str,
         known: StoreItem | None,
-        mode: Mode,
+        convert: Convert,
     ) -> None:
-        rows = _rows(new_entries, mode)
+        rows = convert(_rows(new_entries))
         value = {
             "log": thread,
             "scope": record.scope,
-            "record": _RECORD.dump_python(record, mode=mode, warnings=False),
+            "record": convert(_RECORD.dump_python(record, warnings=False)),
         }
         ids = [entry.id for entry in new_entries]
         before = None if known is None else known.value["head"]
@@ -365,9 +367,9 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         return item
 
 
-def _rows(entries: Sequence[ConversationEntry], mode: Mode) -> list[dict[str, Any]]:
+def _rows(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
     """Return the values of entries: their messages, each with the id of the entry before it."""
-    messages = dump_messages([entry.message for entry in entries], mode)
+    messages = dump_messages([entry.message for entry in entries])
     return [
         {"parent_id": _stored_id(entry.parent_id), **message}
         for entry, message in zip(entries, messages, strict=True)

@@ -23,7 +23,15 @@ from sqlalchemy import (
 )
 
 from memalchemy.contracts import UNSET, Unset
-from memalchemy.database.proven_reads import HEADS, if_live, proven_statement
+from memalchemy.database.proven_reads import (
+    HEADS,
+    CheckpointedHeads,
+    HeadProof,
+    HeadsOfSome,
+    HeadsWithEntries,
+    proven_statement,
+    unless,
+)
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.errors import ThreadDeleted
 from memalchemy.log.delete import remove_log
@@ -261,7 +269,7 @@ def find_entries_of_key(dialect: Dialect, scope: str, proven: bool) -> Executabl
         select(THREADS.c.thread_id, *(DELTAS.c[name] for name in _ENTRY_COLUMNS))
         .select_from(THREADS)
         .join(DELTAS, same_log(DELTAS, THREADS))
-        .where(*where, *if_live(proven, live()), is_entry(), key)
+        .where(*where, *unless(proven, live()), is_entry(), key)
         .order_by(THREADS.c.thread_id)
     )
 
@@ -297,7 +305,7 @@ def count_entries(dialect: Dialect) -> Executable:
 @proven_statement(HEADS)
 def read_version(dialect: Dialect, proven: bool) -> Executable:
     """Select the version of a live log."""
-    return select(THREADS.c.version).where(of_log(THREADS), *if_live(proven, live()))
+    return select(THREADS.c.version).where(of_log(THREADS), *unless(proven, live()))
 
 
 def all_binds(log: Log) -> dict[str, Any]:
@@ -308,9 +316,24 @@ def all_binds(log: Log) -> dict[str, Any]:
 def has_entries() -> ColumnElement[bool]:
     """Return the condition on ``threads`` that a log has an entry."""
     here = and_(same_log(DELTAS, THREADS), is_entry())
-    return select(literal_column("1")).select_from(DELTAS).where(here).exists()
+    return select(literal_column("1")).select_from(DELTAS).where(here).correlate(THREADS).exists()
 
 
 def is_not_empty() -> ColumnElement[bool]:
     """Return the condition on ``threads`` that a log has a checkpoint or an entry."""
     return or_(THREADS.c.head_id.is_not(None), has_entries())
+
+
+def holds(of: str) -> ColumnElement[bool]:
+    """Return the condition on ``threads`` that a log has ``checkpoints``, ``entries``, or some."""
+    if of == "checkpoints":
+        return THREADS.c.head_id.is_not(None)
+    return has_entries() if of == "entries" else is_not_empty()
+
+
+def heads_that_hold(of: str, *, by_time: bool = False) -> HeadProof:
+    """Return the proof of the heads of which those are listed that hold what `holds` says."""
+    if of == "checkpoints":
+        return CheckpointedHeads(by_time=by_time)
+    made = HeadsWithEntries if of == "entries" else HeadsOfSome
+    return made(has_entries(), by_time=by_time)

@@ -25,11 +25,11 @@ from sqlalchemy import (
 from memalchemy.contracts import LogInfo, check_query
 from memalchemy.database import Database, HostConnection
 from memalchemy.database.proven_jobs import Damage
-from memalchemy.database.proven_reads import HEADS, if_live, proven_statement
+from memalchemy.database.proven_reads import HEADS, HeadProof, proven_statement, unless
 from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.keys import check_thread_id, decode_namespace, encode_id, encode_namespace
-from memalchemy.log.entries import has_entries, is_entry, is_not_empty
+from memalchemy.log.entries import heads_that_hold, holds, is_entry, is_not_empty
 from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.log.tables import (
     CHECKPOINTS,
@@ -40,39 +40,43 @@ from memalchemy.log.tables import (
     same_log,
     truncate_to_second,
 )
-from memalchemy.statements import Answer, after_key, column_bind, statement
+from memalchemy.statements import after_key, column_bind, statement
 
 
-def _has(of: str) -> ColumnElement[bool]:
-    """Return the condition that a log has ``checkpoints``, or ``entries``."""
-    return THREADS.c.head_id.is_not(None) if of == "checkpoints" else has_entries()
-
-
-def newest_first(query: Any, dialect: Dialect, key: tuple[str, ...], after: bool) -> Any:
+def newest_first(
+    query: Any, dialect: Dialect, key: tuple[str, ...], after: bool, proven: bool
+) -> Any:
     """Order *query* by the last write, newest first, and limit it; *after*: from behind a row on.
 
     ``active_at`` is ``updated_at`` to the second: the index gives that order, and the rows of one
-    second are sorted. So the newest few are found without reading all.
+    second are sorted. So the newest few are found without reading all. In a form that is *proven*
+    that is not relied on: a row of which one was edited is on some page all the same.
     """
     active, last, *names = (THREADS.c[name] for name in ("active_at", "updated_at", *key))
     if after:
-        behind = after_key(dialect, THREADS, key)
-        query = query.where(
-            active <= column_bind(active, "p"),
-            or_(last < column_bind(last, "p"), and_(last == column_bind(last, "p"), behind)),
+        behind: ColumnElement[bool] = or_(
+            last < column_bind(last, "p"),
+            and_(last == column_bind(last, "p"), after_key(dialect, THREADS, key)),
         )
+        if proven:
+            behind = or_(active < column_bind(active, "p"), behind)
+        query = query.where(active <= column_bind(active, "p"), behind)
     return query.order_by(active.desc(), last.desc(), *names).limit(bindparam("p_limit"))
 
 
-@proven_statement(HEADS, of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
+def _heads(of: str, **_: object) -> HeadProof:
+    return heads_that_hold(of, by_time=True)
+
+
+@proven_statement(_heads, of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
 def list_heads(dialect: Dialect, of: str, after: bool, prefix: bool, proven: bool) -> Executable:
     """Select a page of threads with a checkpoint, or with an entry, most recently written first."""
     query = select(THREADS.c.thread_id, THREADS.c.updated_at).where(
-        in_namespace(THREADS, below=False), *if_live(proven, live()), _has(of)
+        in_namespace(THREADS, below=False), *unless(proven, live(), holds(of))
     )
     if prefix:
         query = query.where(_is_in_id_range())
-    return newest_first(query, dialect, ("thread_id",), after)  # type: ignore[no-any-return]
+    return newest_first(query, dialect, ("thread_id",), after, proven)  # type: ignore[no-any-return]
 
 
 def _is_in_id_range() -> ColumnElement[bool]:
@@ -94,7 +98,7 @@ def list_ids_in_range(dialect: Dialect) -> Executable:
     )
 
 
-@proven_statement(HEADS)
+@proven_statement(heads_that_hold("entries"))
 def list_last_writes(dialect: Dialect, proven: bool) -> Executable:
     """Select the last write of each thread in ``p_thread_ids`` that has an entry."""
     named = dialect.statements.rows_from_list("p_thread_ids", ("thread_id",))
@@ -102,8 +106,7 @@ def list_last_writes(dialect: Dialect, proven: bool) -> Executable:
     return select(THREADS.c.thread_id, THREADS.c.updated_at).where(
         in_namespace(THREADS, below=False),
         THREADS.c.thread_id.in_(ids),
-        *if_live(proven, live()),
-        has_entries(),
+        *unless(proven, live(), holds("entries")),
     )
 
 
@@ -114,14 +117,14 @@ def list_threads_older(dialect: Dialect, after: bool, proven: bool) -> Executabl
     here = and_(same_log(DELTAS, THREADS), is_entry(), early)
     old = select(literal_column("1")).select_from(DELTAS).where(here).exists()
     query = select(THREADS.c.thread_id).where(
-        in_namespace(THREADS, below=False), *if_live(proven, live()), old
+        in_namespace(THREADS, below=False), *unless(proven, live()), old
     )
     if after:
         query = query.where(THREADS.c.thread_id > bindparam("p_thread_id"))
     return query.order_by(THREADS.c.thread_id).limit(bindparam("p_limit"))
 
 
-@proven_statement(HEADS, scope=("tenant", "thread"))
+@proven_statement(heads_that_hold("entries", by_time=True), scope=("tenant", "thread"))
 def list_entry_logs(dialect: Dialect, scope: str, proven: bool) -> Executable:
     """Select logs with entries, in any namespace, most recently written first; count entries."""
     here = and_(same_log(DELTAS, THREADS), is_entry())
@@ -132,19 +135,19 @@ def list_entry_logs(dialect: Dialect, scope: str, proven: bool) -> Executable:
         THREADS.c.created_at,
         THREADS.c.updated_at,
         count.label("entries"),
-    ).where(THREADS.c.tenant == bindparam("k_tenant"), *if_live(proven, live()), has_entries())
+    ).where(THREADS.c.tenant == bindparam("k_tenant"), *unless(proven, live(), holds("entries")))
     if scope == "thread":
         query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
-    return newest_first(query, dialect, NAMES[1:], after=False)  # type: ignore[no-any-return]
+    return newest_first(query, dialect, NAMES[1:], False, proven)  # type: ignore[no-any-return]
 
 
-@statement(of=("checkpoints", "entries"), scope=("tenant", "thread"))
-def list_namespaces(dialect: Dialect, of: str, scope: str) -> Executable:
-    """Select the namespaces in which a tenant, or one thread, has checkpoints, or entries."""
-    here = THREADS.c.tenant == bindparam("k_tenant")
-    query = select(THREADS.c.namespace).distinct().where(here, live(), _has(of))
-    if scope == "thread":
-        query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
+@proven_statement(heads_that_hold, of=("checkpoints", "entries", "some"))
+def list_namespaces(dialect: Dialect, of: str, proven: bool) -> Executable:
+    """Select the namespaces in which a thread has checkpoints, or entries, or some of these."""
+    of_thread = (THREADS.c[name] == bindparam(f"k_{name}") for name in NAMES[:2])
+    query = select(THREADS.c.namespace).where(*of_thread, *unless(proven, live(), holds(of)))
+    if not proven:  # what proves a row is of each log alone
+        query = query.distinct()
     return query.order_by(THREADS.c.namespace)
 
 
@@ -159,12 +162,12 @@ def list_logs_below(dialect: Dialect) -> Executable:
     )
 
 
-@proven_statement(HEADS, after=(False, True))
+@proven_statement(heads_that_hold("checkpoints"), after=(False, True))
 def list_namespaces_of_thread(dialect: Dialect, after: bool, proven: bool) -> Executable:
     """Select a page of the namespaces, from one on down, in which a thread has a checkpoint."""
     thread = THREADS.c.thread_id == bindparam("k_thread_id")
     query = select(THREADS.c.namespace).where(
-        in_namespace(THREADS, below=True), thread, *if_live(proven, live()), _has("checkpoints")
+        in_namespace(THREADS, below=True), thread, *unless(proven, live(), holds("checkpoints"))
     )
     if after:
         query = query.where(after_key(dialect, THREADS, ("namespace",)))
@@ -287,7 +290,11 @@ async def entry_logs(
     db: Database, thread_id: str | None = None, *, limit: int = 100
 ) -> list[EntryLog]:
     """Return the logs of a tenant, or of one thread, that have entries, last written first."""
-    rows = await _over_namespaces(db, list_entry_logs, thread_id, {"p_limit": limit})
+    scope, binds = "tenant", {"k_tenant": db.tenant, "p_limit": limit}
+    if thread_id is not None:
+        scope, binds["k_thread_id"] = "thread", check_thread_id(thread_id)
+    query = list_entry_logs(db.dialect, scope=scope)
+    rows = await run_query(db, query, binds, replica_ok=True)
     return [
         EntryLog(
             row.thread_id,
@@ -301,36 +308,39 @@ async def entry_logs(
 
 
 async def entry_namespaces(
-    db: Database, thread_id: str | None = None, *, connection: HostConnection | None = None
+    db: Database, thread_id: str, *, connection: HostConnection | None = None
 ) -> list[tuple[str, ...]]:
-    """Return the namespaces in which a tenant, or one thread, has entries, sorted as paths."""
-    rows = await _over_namespaces(db, list_namespaces, thread_id, {}, connection, of="entries")
-    return [decode_namespace(row.namespace) for row in rows]
+    """Return the namespaces in which a thread has entries, sorted as paths."""
+    return await namespaces_that_hold("entries", db, thread_id, connection)
 
 
 async def checkpoint_namespaces(
     db: Database, thread_id: str, *, connection: HostConnection | None = None
 ) -> list[tuple[str, ...]]:
     """Return the namespaces in which a thread has checkpoints, sorted as paths."""
-    rows = await _over_namespaces(db, list_namespaces, thread_id, {}, connection, of="checkpoints")
+    return await namespaces_that_hold("checkpoints", db, thread_id, connection)
+
+
+async def all_namespaces(
+    db: Database, thread_id: str, *, connection: HostConnection | None = None
+) -> list[tuple[str, ...]]:
+    """Return the namespaces of all logs of a thread, sorted as paths, whatever the logs say.
+
+    Deleted and empty logs are among them, and those that are not what was signed: for a deletion.
+    """
+    binds = {"k_tenant": db.tenant, "k_thread_id": check_thread_id(thread_id)}
+    rows = await run_query(db, list_logs_of_thread(db.dialect), binds, connection)
     return [decode_namespace(row.namespace) for row in rows]
 
 
-async def _over_namespaces(
-    db: Database,
-    family: Any,
-    thread_id: str | None,
-    binds: dict[str, Any],
-    connection: HostConnection | None = None,
-    **variant: str,
-) -> Answer:
-    """Run one of *family*, in all namespaces of a tenant, or of one thread."""
-    scope = "tenant" if thread_id is None else "thread"
-    values = {"k_tenant": db.tenant, **binds}
-    if thread_id is not None:
-        values["k_thread_id"] = check_thread_id(thread_id)
-    query = family(db.dialect, scope=scope, **variant)
-    return await run_query(db, query, values, connection, replica_ok=True)
+async def namespaces_that_hold(
+    of: str, db: Database, thread_id: str, connection: HostConnection | None = None
+) -> list[tuple[str, ...]]:
+    """Return the namespaces in which a thread holds ``checkpoints``, ``entries`` or ``some``."""
+    binds = {"k_tenant": db.tenant, "k_thread_id": check_thread_id(thread_id)}
+    query = list_namespaces(db.dialect, of=of)
+    rows = await run_query(db, query, binds, connection, replica_ok=True)
+    return [decode_namespace(row.namespace) for row in rows]
 
 
 # --- Threads by a glob ---------------------------------------------------------------------------
@@ -471,7 +481,12 @@ def range_of_prefix(prefix: str) -> tuple[str, str] | None:
 WHICH = ("all", "prefix", "thread")
 
 
-@proven_statement(HEADS, which=WHICH, scope=("namespace", "below", "tenant"), after=(False, True))
+@proven_statement(
+    heads_that_hold("some", by_time=True),
+    which=WHICH,
+    scope=("namespace", "below", "tenant"),
+    after=(False, True),
+)
 def list_logs(dialect: Dialect, which: str, scope: str, after: bool, proven: bool) -> Executable:
     """Select a page of logs with a checkpoint or an entry, most recently written first.
 
@@ -489,14 +504,14 @@ def list_logs(dialect: Dialect, which: str, scope: str, after: bool, proven: boo
         else in_namespace(THREADS, below=scope == "below")
     )
     query = select(*(THREADS.c[name] for name in columns)).where(
-        place, *if_live(proven, live()), is_not_empty()
+        place, *unless(proven, live(), holds("some"))
     )
     if which == "prefix":
         query = query.where(_is_in_id_range())
     elif which == "thread":
         key = THREADS.c.thread_id
         query = query.where(key == bindparam("k_thread_id", type_=key.type))
-    return newest_first(query, dialect, NAMES[1:], after)  # type: ignore[no-any-return]
+    return newest_first(query, dialect, NAMES[1:], after, proven)  # type: ignore[no-any-return]
 
 
 @statement()

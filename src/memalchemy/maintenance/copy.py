@@ -1,13 +1,17 @@
 """Copy from one database to another: `copy`.
 
-Rows are copied as they are stored; payloads are not decoded. The order is:
+Rows are copied as they are stored. The order is:
 
 1. Compare everything of the source with the target, and refuse to begin if the target holds
    something else under the same keys.
 2. Register the source's encryption keys on the target.
-3. Copy the logs. A log is read as of one moment, written, read back and compared in one transaction
-   of the target: so it is there whole or not at all. Small logs share a transaction.
+3. Copy the logs. A log is checked as `verify` does, read as of the same moment, written, read back
+   and compared in one transaction of the target: so it is there whole or not at all. Small logs
+   share a transaction.
 4. Copy the items of stores, each with its vectors, in the same way.
+
+A log or an item that is damaged, or not what was signed, is left out whole, and so the target
+verifies. The others are copied, and an error at the end names what was left out.
 
 A copy can be repeated, and a killed one continues when it is run again, because the head of a log
 says enough: `epoch_of_copy` marks it as copied and unchanged since. So a log that is there already
@@ -18,8 +22,8 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -40,7 +44,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.checkpoints.erase import erase_item
-from memalchemy.codec.encryption import is_encrypted
+from memalchemy.codec.encryption import Keyring, is_encrypted
 from memalchemy.database import READ, WRITE_COPIED, WRITE_ROWS, Database
 from memalchemy.database.key_registry import (
     FIRST_SIGNATURES,
@@ -50,8 +54,18 @@ from memalchemy.database.key_registry import (
     read_registered_keys,
     register_key,
 )
+from memalchemy.database.proven_jobs import ERRORS, Damage, is_damage
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Conflict, Corrupt, NotEncrypted, UniqueViolation
+from memalchemy.errors import (
+    Conflict,
+    CopyIncomplete,
+    Corrupt,
+    MemalchemyError,
+    NotEncrypted,
+    NotSigned,
+    UniqueViolation,
+    about,
+)
 from memalchemy.events import operation
 from memalchemy.keys import INTERNAL_PREFIX
 from memalchemy.log import Log, lock_log, remove_log
@@ -72,9 +86,15 @@ from memalchemy.maintenance.row_comparison import (
     same_rows,
     vector_bytes,
 )
+from memalchemy.maintenance.stored_tenants import list_tenants
+from memalchemy.maintenance.verify.check_log import check_log
+from memalchemy.maintenance.verify.database import list_orphans
+from memalchemy.maintenance.verify.items import ItemCheck, StoreNamespace
+from memalchemy.maintenance.verify.report import CODES, ReportBuilder
+from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.search.cache_versions import count_change
 from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, of_item
-from memalchemy.search.signed_hits import check_items, check_vectors
+from memalchemy.search.signed_hits import check_items
 from memalchemy.search.vectors import has_native_vectors
 from memalchemy.statements import Parameters, after_key, column_bind, program_of, statement
 from memalchemy.store.write import delete_vectors
@@ -88,8 +108,17 @@ BATCH_ROWS = 100
 BATCH_BYTES = 8 * 1024 * 1024
 """The rows and bytes of a log that are held at once. After so many bytes a transaction ends."""
 
+NAMED_LEFT_OUT = 1_000
+"""The number of logs and items that were left out which a report names."""
+
+NAMED_FINDINGS = 3
+"""The number of things that are wrong with a log or an item which its reason names."""
+
 NAMED_CONFLICTS = 5
 """The number of logs and items that an error names."""
+
+LOG_ORDER = (*NAMES, "log_id")
+"""The columns that logs are listed by. Damage can give two logs the same names."""
 
 LOG_TABLES = ("deltas", "checkpoints")
 """A base is before the states that are built on it, and a state before the name of its checkpoint:
@@ -109,6 +138,9 @@ class CopyReport:
         unchanged: those that were there already.
         rows: the rows that were written and read back.
         bytes: the bytes of payloads, values and vectors that were written and read back.
+        left: the logs and items that were left out, because they are damaged or not what was
+            signed.
+        left_out: those, each with the reason, the first `NAMED_LEFT_OUT`.
     """
 
     logs: int = 0
@@ -120,10 +152,12 @@ class CopyReport:
     rows: int = 0
     bytes: int = 0
     seconds: float = 0.0
+    left: int = 0
+    left_out: tuple[str, ...] = ()
 
     @property
     def done(self) -> int:
-        """Logs and items that are on the target."""
+        """Logs and items that are on the target, as the source has them."""
         return self.new + self.updated + self.unchanged
 
 
@@ -153,6 +187,12 @@ async def copy(
     with its vectors; different logs are as of different moments. Run it again for what came since.
     Killed at any time, it continues when it is run again. Rows are held in batches of 8 MB.
 
+    A log or an item in which `verify` finds damage, or something that is not what was signed with
+    the target's signing keys (if it has none, the source's), is not copied, nor a part of it: what
+    the target has of it from an earlier copy stays as it is. Everything else is copied, and the
+    error at the end names what was left out. Once that is mended or deleted in the source, another
+    copy completes the target.
+
     Args:
         recheck: also compare the rows of logs that an earlier copy has verified; their heads
             always are.
@@ -164,10 +204,9 @@ async def copy(
         NotEncrypted: a tenant is encrypted on the target and not in the source. Nothing of the log
             or item was written.
         CapabilityMissing: *all_tenants*, and row-level security shows a role one of them.
-        Corrupt: the target gives back something else than was written; the log or item it is in
-            was not committed.
-        Corrupt, NotSigned, KeyMissing: the target has signing keys, and an item or a vector of the
-            source is not what was signed with one of them. It was not copied.
+        NotSigned: the target has signing keys, and a tenant was never signed in the source.
+        CopyIncomplete: logs or items were left out, because they are damaged, not what was signed,
+            or not given back by the target as they were written. All others are on the target.
     """
     if source.identity is target.identity:
         raise ValueError("source and target are the same Database")
@@ -180,6 +219,8 @@ async def copy(
     with operation("transfer.copy", tenant=None if all_tenants else source.tenant) as event:
         report = await work.run()
         event.payload_bytes = report.bytes
+    if report.left:
+        raise CopyIncomplete(report)
     return report
 
 
@@ -226,6 +267,13 @@ class DatabaseCopy:
         """The tenants whose rows in the source may have been encrypted or signed anew."""
         self._plaintext_refused: set[str] = set()
         """The tenants that are encrypted on the target and not in the source."""
+        self._encrypted: set[str] = set()
+        """The tenants that are encrypted in the source."""
+        self._signed: set[str] = set()
+        """The tenants that are signed in the source."""
+        self._damage = Damage()
+        self._left: set[tuple[Any, ...]] = set()
+        """The names of the logs and items that are left out."""
 
     async def run(self) -> CopyReport:
         """Compare everything, then copy what is not on the target."""
@@ -233,11 +281,18 @@ class DatabaseCopy:
             self._native_vectors[db] = await db.run(partial(has_native_vectors, db), READ)
         await self._count()
         registered = read_registered_keys(self.source.dialect, scope=self._scope)
-        self._keyed = {row.tenant for row in await run_query(self.source, registered, self._binds)}
+        keys = await run_query(self.source, registered, self._binds)
+        self._encrypted = {row.tenant for row in keys if row.namespace == KEYS_NAMESPACE}
+        self._signed = {row.tenant for row in keys if row.namespace == SIGNING_NAMESPACE}
+        self._keyed = self._encrypted | self._signed
+        await self._refuse_never_signed()
         await self._compare_all()
         await self._register_keys()
-        await self._copy_all(list_heads, NAMES, self._copy_log)
+        await self._copy_all(list_heads, LOG_ORDER, self._copy_log)
         await self._copy_all(list_items, ITEM_KEY, self._copy_item)
+        await self._note_orphans()
+        left_out = tuple(map(str, self._damage.errors[:NAMED_LEFT_OUT]))
+        self.report = replace(self.report, left=len(self._damage.errors), left_out=left_out)
         return self.report
 
     async def _count(self) -> None:
@@ -246,6 +301,28 @@ class DatabaseCopy:
             statement = count_rows(self.source.dialect, table=table, scope=self._scope)
             counts.append((await run_query(self.source, statement, self._binds))[0][0])
         self._tell(logs=counts[0], items=counts[1])
+
+    async def _refuse_never_signed(self) -> None:
+        """Refuse tenants without any signature, if the target believes only what is signed.
+
+        Raises:
+            NotSigned: there is one.
+        """
+        if not self.target.signing.signs or self.target.signing.allow_unsigned:
+            return
+        for tenant in await self._list_tenants():
+            if tenant not in self._signed:
+                raise NotSigned(
+                    f"tenant {tenant!r} was never signed in the source, and the target has signing "
+                    "keys; nothing was written. Sign it first with `memalchemy sign`, or copy "
+                    "without signing keys and sign the target."
+                )
+
+    async def _list_tenants(self) -> list[str]:
+        """List the tenants to copy that have something."""
+        if self._scope == "all":
+            return await list_tenants(self.source)
+        return [self.source.tenant] if self.report.logs + self.report.items else []
 
     async def _compare_all(self) -> None:
         """Compare everything with the target before anything is written.
@@ -256,16 +333,18 @@ class DatabaseCopy:
         names: list[str] = []
         count = 0
         for listing, key, compare in (
-            (list_heads, NAMES, self._compare_log),
+            (list_heads, LOG_ORDER, self._compare_log),
             (list_items, ITEM_KEY, self._compare_item),
         ):
             async with aclosing(self._pages(listing, key)) as pages:
                 async for page in pages:
                     for row in _values(page):
-                        if await compare(row, page.connection, None) is OnTarget.OTHER:
-                            count += 1
-                            if len(names) < NAMED_CONFLICTS:
-                                names.append(_name_of(row))
+                        with self._leaving_out(row):
+                            if await compare(row, page.connection, None) is OnTarget.OTHER:
+                                await self._check(row, page.connection)
+                                count += 1
+                                if len(names) < NAMED_CONFLICTS:
+                                    names.append(_name_of(row))
                     self._tell(looked=len(page))
         if names:
             named = ", ".join(names) + (", …" if count > len(names) else "")
@@ -306,15 +385,52 @@ class DatabaseCopy:
         """Copy all logs, or all items, many of them in one transaction of the target."""
         async with aclosing(self._pages(listing, key)) as pages:
             async for page in pages:
-                end = self.report.bytes + BATCH_BYTES
-                done = 0
-                async with self.target.transaction() as transaction:
-                    for row in _values(page):
-                        await copy_one(row, page.connection, transaction)
-                        done += 1
-                        if self.report.bytes >= end:
-                            break
+                rows, before = _values(page), self.report
+                done = len(rows)
+                try:
+                    done = await self._copy_together(rows, copy_one, page.connection)
+                except ERRORS as error:
+                    if not is_damage(error):
+                        raise
+                    self.report = before  # nothing of the transaction is committed
+                    if len(rows) == 1:
+                        self._leave_out(rows[0], error)
+                    else:
+                        await self._copy_one_by_one(rows, copy_one, page.connection)
                 del page[done:]  # they come with the next page, in a snapshot of their own
+
+    async def _copy_one_by_one(
+        self,
+        rows: Sequence[Values],
+        copy_one: Callable[[Values, Any, AsyncConnection], Awaitable[None]],
+        snapshot: Any,
+    ) -> None:
+        """Copy logs or items in a transaction each, and leave out what cannot be copied."""
+        for row in rows:
+            before = self.report
+            with self._leaving_out(row):
+                await self._copy_together([row], copy_one, snapshot)
+                continue
+            self.report = before
+
+    async def _copy_together(
+        self,
+        rows: Sequence[Values],
+        copy_one: Callable[[Values, Any, AsyncConnection], Awaitable[None]],
+        snapshot: Any,
+    ) -> int:
+        """Copy logs or items in one transaction of the target; return the number of them.
+
+        Those behind the first `BATCH_BYTES` are not copied.
+        """
+        end = self.report.bytes + BATCH_BYTES
+        async with self.target.transaction() as transaction:
+            for done, row in enumerate(rows, 1):
+                if _key_of(row) not in self._left:
+                    await copy_one(row, snapshot, transaction)
+                if self.report.bytes >= end:
+                    return done
+        return len(rows)
 
     def _pages(self, listing: Any, key: Sequence[str]) -> AsyncGenerator[Page]:
         """List heads, or the keys of items, each page in a snapshot of the source."""
@@ -325,7 +441,104 @@ class DatabaseCopy:
             key,
             size=PAGE,
             snapshots=True,
+            damage=self._damage,
         )
+
+    # --- What is left out --------------------------------------------------------------------
+
+    @contextmanager
+    def _leaving_out(self, row: Values) -> Iterator[None]:
+        """Leave a log or an item out if it is damaged, or not what was signed."""
+        try:
+            yield
+        except ERRORS as error:
+            if not is_damage(error):
+                raise
+            self._leave_out(row, error)
+
+    def _leave_out(self, row: Values, error: MemalchemyError) -> None:
+        self._left.add(_key_of(row))
+        self._damage.errors.append(about(error, _name_of(row)))
+
+    async def _check(self, row: Values, snapshot: Any) -> None:
+        """Check a log or an item of the source.
+
+        Raises:
+            Corrupt: it is damaged, or not what was signed.
+        """
+        if "thread_id" in row:
+            await self._check_log(row, snapshot)
+        else:
+            await self._check_item(*await self._read_item(self.source, row, snapshot))
+
+    async def _check_log(self, head: Values, snapshot: Any) -> None:
+        log, report = _log(head), ReportBuilder()
+        if head["log_id"] != log.key:
+            raise Corrupt(f"{CODES['log-id']}: {head['log_id']}")
+        keyring = self._keyring(log.tenant)
+        await check_log(self.source, log, report, keyring=keyring, connection=snapshot)
+        self._raise_findings(report)
+
+    async def _check_item(self, items: Sequence[Values], vectors: Sequence[Values]) -> None:
+        """Check an item and its vectors; the library's own are held to their signatures alone."""
+        report, item = ReportBuilder(), items[0]
+        tenant, namespace, key = (item[name] for name in ITEM_KEY)
+        keyring, location = self._keyring(tenant), StoreNamespace(tenant, namespace)
+        is_internal = namespace.startswith(INTERNAL_PREFIX)
+        if is_internal and item["signature"] is None:
+            return
+        row = SimpleNamespace(**item)
+        if is_internal:
+            check_items(tenant, [row], keyring.signing, words=True)
+            return
+        check = ItemCheck(self.source, tenant, report, TextIndexCheck(self.source), keyring)
+        await check.check_item(location, row)
+        if keyring.signing.signs:
+            signatures = [vector["signature"] for vector in vectors]
+            check.check_vector_set(location, key, item["signature"], signatures)
+        for vector in vectors:
+            signed = {"vector_signature": vector["signature"], "version": item["version"]}
+            check.check_vector(location, SimpleNamespace(**vector, **signed))
+        self._raise_findings(report)
+
+    def _keyring(self, tenant: str) -> Keyring:
+        """Return the keys that open and prove what the source has of a tenant."""
+        signing = self.target.signing
+        if not signing.signs and tenant in self._signed:
+            signing = self.source.signing
+        if tenant not in self._encrypted:
+            return Keyring(signing=signing)
+        keys = self.source if self.source.keyring.encrypts else self.target
+        return keys.keyring.with_signing(signing)
+
+    def _raise_findings(self, report: ReportBuilder) -> None:
+        """Raise what the check of a log or an item has found.
+
+        Raises:
+            Corrupt: something was found.
+        """
+        report.add_shared_faults()
+        found = [one.sentence for one in report.findings if one.severity == "error"]
+        if not found:
+            return
+        more = len(found) - NAMED_FINDINGS
+        named = "; ".join(found[:NAMED_FINDINGS])
+        raise Corrupt(named + (f"; and {more:,} more" if more > 0 else ""))
+
+    async def _note_orphans(self) -> None:
+        """Note the rows of the source that no log has: nothing reads them."""
+        for tenant in await self._list_tenants():
+            for table in LOG_TABLES:
+                binds = {"k_tenant": tenant, "p_limit": PAGE}
+                listing = list_orphans(self.source.dialect, table=table)
+                for row in await run_query(self.source, listing, binds):
+                    if not row.strays:
+                        self._damage.errors.append(
+                            Corrupt(
+                                f"{row.orphans:,} rows of {table} of tenant {tenant!r} without a "
+                                f"thread, which nothing reads (log {row.log_id})"
+                            )
+                        )
 
     # --- Logs --------------------------------------------------------------------------------
 
@@ -407,6 +620,10 @@ class DatabaseCopy:
         if there is OnTarget.SAME:
             self._tell(unchanged=1)
             return
+        with self._leaving_out(head):
+            await self._check_log(head, snapshot)
+        if _key_of(head) in self._left:
+            return
         if there is OnTarget.OLDER:
             # It is replaced by the source's, whatever it says: it may be from before a signing.
             removal = partial(remove_log, self.target.dialect, log, why="order")
@@ -470,7 +687,10 @@ class DatabaseCopy:
         if there is OnTarget.SAME:
             self._tell(unchanged=1)
             return
-        self._check_signatures(items[0], vectors)
+        with self._leaving_out(key):
+            await self._check_item(items, vectors)
+        if _key_of(key) in self._left:
+            return
         d, binds = self.target.dialect, _item_binds(key)
         if there is OnTarget.OLDER:
             seen = binds | {"p_version": theirs[0][0]["version"]}
@@ -495,23 +715,6 @@ class DatabaseCopy:
         statement = read_embeddings(db.dialect, native=self._native_vectors[db])
         vectors = _values(await run_query(db, statement, binds, connection))
         return items, [dict(row) | {"vector": vector_bytes(row["vector"])} for row in vectors]
-
-    def _check_signatures(self, item: Values, vectors: Sequence[Values]) -> None:
-        """Hold an item and its vectors to the signatures that are copied with them.
-
-        Raises:
-            Corrupt, NotSigned, KeyMissing: the target would not believe them.
-        """
-        is_internal = item["namespace"].startswith(INTERNAL_PREFIX)
-        if is_internal and item["signature"] is None:
-            return
-        tenant, signing = item["tenant"], self.target.signing
-        check_items(tenant, [SimpleNamespace(**item)], signing, words=True)
-        signed = [
-            SimpleNamespace(**row, vector_signature=row["signature"], version=item["version"])
-            for row in vectors
-        ]
-        check_vectors(tenant, signed, signing)
 
     async def _insert_vectors(
         self, key: Values, vectors: Sequence[Values], transaction: AsyncConnection
@@ -642,6 +845,11 @@ def _item_binds(key: Values) -> dict[str, Any]:
     return {f"k_{name}": key[name] for name in ITEM_KEY}
 
 
+def _key_of(row: Values) -> tuple[Any, ...]:
+    """Return the key of a log or an item, which no other has: damaged logs may share names."""
+    return tuple(row[name] for name in (("log_id",) if "thread_id" in row else ITEM_KEY))
+
+
 def _name_of(row: Values) -> str:
     """Name a log or an item for people."""
     if "thread_id" in row:
@@ -672,7 +880,7 @@ OWN_TENANT = "'~'"
 """The tenant of what memalchemy keeps about the database itself, which is not copied."""
 
 _LISTED: Mapping[str, tuple[Table, tuple[str, ...]]] = {
-    "threads": (THREADS, NAMES),
+    "threads": (THREADS, LOG_ORDER),
     "store_items": (ITEMS, ITEM_KEY),
 }
 _INSERTED: dict[str, Table] = {**LOG_ROWS, "threads": THREADS, "store_items": ITEMS}

@@ -53,6 +53,7 @@ from memalchemy.database.key_registry import (
     register_key,
     unregister_keys,
 )
+from memalchemy.database.proven_jobs import ERRORS, Damage, each_proven, is_damage
 from memalchemy.dialects import MAX_LISTED, Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
@@ -143,10 +144,14 @@ class RotationReport:
         vectors: the readable vectors that may not be: removed or, of a dry run, found.
         left: the rows and items that are not as they should be: their key is missing, they are
             damaged or refused, or others wrote them meanwhile.
-        damaged: those of *left* that do not match their checksums, or their signatures.
+        damaged: those of *left* that cannot be read, or do not match their checksums or signatures.
         adopted: rows that were encrypted or, of a dry run, would be, because of
             *encrypt_plaintext*.
         refused: rows that were left as they are.
+        left_out: those of *left* that are damaged or whose key is missing, each with the reason,
+            the first `NAMED_ROWS`.
+        needed_keys: the ids of the older keys that stay registered because of such rows, which may
+            be under any of them.
     """
 
     uses: tuple[KeyUse, ...]
@@ -158,6 +163,8 @@ class RotationReport:
     seconds: float
     adopted: tuple[PlainRow, ...] = ()
     refused: tuple[PlainRow, ...] = ()
+    left_out: tuple[str, ...] = ()
+    needed_keys: tuple[str, ...] = ()
 
 
 async def rotate_keys(
@@ -176,7 +183,8 @@ async def rotate_keys(
     be forged: they are left as they are, and reported, unless *encrypt_plaintext* is given. Every
     row is compared with its checksum first. Others may read and write meanwhile, if they have the
     new key among theirs. Each batch of rows is one transaction; killed at any time, the rotation
-    continues when it is run again.
+    continues when it is run again. A row that is damaged, or is not what was signed, is left as it
+    is and named; the others are encrypted, and the older keys stay registered.
 
     Args:
         all_tenants: every tenant's, not only that of *db*.
@@ -224,12 +232,14 @@ class StoredCounts:
         items: items, in the same way.
         due: rows and items to write anew.
         words: rows and items with readable words or fields that they may not have.
+        unreadable: rows and items of which nobody can say how they are stored.
     """
 
     rows: Counter[bytes | None] = field(default_factory=Counter)
     items: Counter[bytes | None] = field(default_factory=Counter)
     due: int = 0
     words: int = 0
+    unreadable: int = 0
 
 
 class StoredRow(NamedTuple):
@@ -287,7 +297,15 @@ class KeyRotation:
         self._progress = progress
         self._done = self._total = 0
         self._rotated = 0
-        self._damaged: set[tuple[Any, ...]] = set()
+        self._damaged: dict[tuple[Any, ...], str] = {}
+        """Why each row, by its table and key, was left as damaged."""
+        self._unread = Damage()
+        """The rows whose keys, or the ways in which they are stored, cannot be read."""
+        self._keyless: dict[tuple[Any, ...], str] = {}
+        """The same of rows whose key is missing."""
+        self._missing: set[str] = set()
+        """The ids of those keys."""
+        self._needed: list[str] = []
         self._registered_before: dict[str, set[str]] = {}
         """The ids of the keys that each encrypted tenant had before this run."""
         self._registered: set[str] = set()
@@ -303,7 +321,7 @@ class KeyRotation:
         await self._read_registered_keys()
         counts = await self._count()
         vectors = await self._count_forbidden_vectors()
-        if None in (*counts.rows, *counts.items):
+        if counts.unreadable or None in (*counts.rows, *counts.items):
             for table in TABLES:
                 async for rows in self._list_due(table):
                     _add_names(self._adopted, (row for row in rows if self._is_suspect(row)))
@@ -335,6 +353,7 @@ class KeyRotation:
             for table in TABLES:
                 await self._rotate_table(table)
             counts = await self._count()
+        counts.unreadable += await self._count_strays()
         await self._unregister_unused_keys(counts)
         if vectors:
             await self._drop_vectors()
@@ -345,17 +364,25 @@ class KeyRotation:
 
     async def _drop_vectors(self) -> None:
         """Remove all vectors, some hundred items at a time: a signed item tells which it has."""
+        listing = list_items_with_vectors(self.db.dialect, scope=self._scope)
+        binds = {**self._binds, "p_limit": MAX_LISTED}
+        while True:
+            left = len(self._unread.errors)
+            found = await self._read(listing, binds, ("key",))
+            for tenant, some in groupby(found, key=attrgetter("tenant")):
+                items = [(row.namespace, row.key) for row in some]
+                drop = partial(self._drop_vectors_of, tenant)
+                async for _ in each_proven(items, drop, self._unread):
+                    pass
+            if not found or len(self._unread.errors) > left:
+                return
+
+    async def _drop_vectors_of(self, tenant: str, items: Sequence[tuple[str, str]]) -> None:
         d = self.db.dialect
-        listing = list_items_with_vectors(d, scope=self._scope)
-        while rows := await run_query(self.db, listing, {**self._binds, "p_limit": MAX_LISTED}):
-            for tenant, some in groupby(rows, key=attrgetter("tenant")):
-                for listed in key_lists(d, ((row.namespace, row.key) for row in some)):
-                    dropping = partial(
-                        program_of,
-                        delete_vectors_of_items(d),
-                        binds={"k_tenant": tenant} | listed,
-                    )
-                    await self.db.run(dropping, WRITE_ROWS, event=self.event)
+        for listed in key_lists(d, items):
+            binds = {"k_tenant": tenant} | listed
+            dropping = partial(program_of, delete_vectors_of_items(d), binds=binds)
+            await self.db.run(dropping, WRITE_ROWS, event=self.event)
 
     # --- Which rows are due ------------------------------------------------------------------
 
@@ -364,13 +391,38 @@ class KeyRotation:
         for table in TABLES:
             statement = count_rows(self.db.dialect, table=table, scope=self._scope)
             by_key = counts.rows if table == "deltas" else counts.items
-            for row in await run_query(self.db, statement, self._binds, event=self.event):
+            for row in await self._read(statement, self._binds, ("number",), counts):
                 by_key[_leading(row)] += row.number
                 if self._is_due(row):
                     counts.due += row.number
                 if self._has_forbidden_words(row):
                     counts.words += row.number
         return counts
+
+    async def _read(
+        self,
+        statement: Executable,
+        binds: Mapping[str, Any],
+        identified_by: Sequence[str],
+        counts: StoredCounts | None = None,
+        named: Callable[[Any], tuple[tuple[Any, ...], str]] | None = None,
+    ) -> list[Any]:
+        """Return the rows of a query that can be read.
+
+        Args:
+            counts: is given the ``number`` of those that cannot.
+            named: returns the key and the name of such a row, which is noted as damaged.
+        """
+        rows = await run_query(
+            self.db, statement, binds, event=self.event, identified_by=identified_by
+        )
+        for at, what in rows.damaged.items():
+            if counts is not None:
+                counts.unreadable += rows[at].number
+            if named is not None:
+                key, name = named(rows[at])
+                self._damaged[key] = f"{name}: {what}"
+        return [row for at, row in enumerate(rows) if at not in rows.damaged]
 
     async def _count_losses(self) -> int:
         """Count the rows whose words this run would remove: not those that it has to leave."""
@@ -379,6 +431,16 @@ class KeyRotation:
             async for rows in self._list_due(table):
                 lost += sum(map(self._has_forbidden_words, rows))
         return lost
+
+    async def _count_strays(self) -> int:
+        """Note the rows of the tenant's logs that say another tenant; return their number."""
+        if self._scope == "all":
+            return 0  # they are listed by what they say, and do not open there
+        found = await self._read(list_strays(self.db.dialect), self._binds, ("log_id", "seq"))
+        for row in found:
+            what = f"{_name_of(row)}: it says another tenant than its log"
+            self._damaged[_key_of("deltas", row)] = what
+        return len(found)
 
     async def _count_forbidden_vectors(self) -> int:
         """Count the vectors, unless the keyring lets them be readable."""
@@ -421,6 +483,7 @@ class KeyRotation:
             TABLES[table].key,
             size=PAGE,
             event=self.event,
+            damage=self._unread,
         )
         async for page in pages:
             due: list[Any] = []
@@ -433,8 +496,20 @@ class KeyRotation:
                     (due if self._may_encrypt_plaintext(row.tenant) else refused).append(row)
                 elif self.db.keyring.has_key_of(leading):
                     due.append(row)
+                else:
+                    self._note_unopened(table, row, leading)
             _add_names(self._refused, refused)
             yield due
+
+    def _note_unopened(self, table: str, row: Any, leading: bytes) -> None:
+        """Note a row that no key opens: its key is missing, or its payload names none."""
+        key, name = _key_of(table, row), str(_name_of(row))
+        if len(leading) < PREFIX_BYTES or leading[:1] != self.db.keyring.prefix[:1]:
+            self._damaged[key] = f"{name}: its payload does not begin as an encrypted one does"
+        else:
+            key_id = encryption.key_id(leading)
+            self._missing.add(key_id)
+            self._keyless[key] = f"{name}: its key {key_id} was not given"
 
     # --- One table ---------------------------------------------------------------------------
 
@@ -468,7 +543,8 @@ class KeyRotation:
             of_this_log = {"k_log_id": log_id}
             binds = of_this_log | {"p_low": min(listed), "p_high": max(listed)}
             statement = read_payloads(self.db.dialect)
-            for row in await run_query(self.db, statement, binds, event=self.event):
+            named = partial(_named_as_listed, "deltas", listed, attrgetter("seq"))
+            for row in await self._read(statement, binds, ("seq",), named=named):
                 if row.seq in listed:
                     sealed = StoredPayload(row.codec, row.checksum, bytes(row.payload))
                     key = of_this_log | {"p_seq": row.seq}
@@ -485,7 +561,11 @@ class KeyRotation:
             listed = {(row.namespace, row.key): row for row in rows}
             for binds in key_lists(d, listed):
                 binds = {"k_tenant": tenant} | binds
-                for row in await run_query(self.db, read_values(d), binds, event=self.event):
+                named = partial(
+                    _named_as_listed, "store_items", listed, attrgetter("namespace", "key")
+                )
+                key_columns = ("namespace", "key")
+                for row in await self._read(read_values(d), binds, key_columns, named=named):
                     sealed = StoredPayload(row.codec, row.checksum, bytes(row.value))
                     key = {"k_tenant": tenant, "k_namespace": row.namespace, "k_key": row.key}
                     key["p_version"] = row.version
@@ -507,10 +587,11 @@ class KeyRotation:
                 continue
             try:
                 new = _under_first_key(self.db.keyring, row.sealed, row.place)
-            except (Corrupt, KeyMissing):
-                self._damaged.add((table, *row.key.values()))
+            except (Corrupt, KeyMissing) as error:
+                key = _key_of(table, row.listed)
+                self._damaged[key] = f"{_name_of(row.listed)}: {error}"
                 continue
-            name = table, *row.key.values()
+            name = _key_of(table, row.listed)
             binds = row.key | {
                 "p_was_codec": row.sealed.codec,
                 "p_was_checksum": row.sealed.checksum,
@@ -573,9 +654,11 @@ class KeyRotation:
             return changes
         try:
             await self.db.run(program, WRITE_STORED, event=self.event)
-        except (Corrupt, KeyMissing):
+        except ERRORS as error:
+            if not is_damage(error):
+                raise
             if len(changes) == 1:
-                self._damaged.add(changes[0].name)
+                self._damaged[changes[0].name] = f"{_name_of(changes[0].listed)}: {error}"
                 return []
             return [one for change in changes for one in await self._write([change])]
         return changes
@@ -596,17 +679,22 @@ class KeyRotation:
             self._registered.add(tenant)
 
     async def _unregister_unused_keys(self, counts: StoredCounts) -> None:
-        """Unregister the keys that nothing is under: a process that has no other may not write."""
+        """Unregister the keys that nothing is under: a process that has no other may not write.
+
+        None is if rows were left that are damaged, or name a key that was never registered: mended,
+        each may be under any of them.
+        """
         used = {encryption.key_id(one) for one in (*counts.rows, *counts.items) if one is not None}
         first = self.db.keyring.first_id
         if first in used and self._scope == "tenant":
             await self._register({self.db.tenant})
-        unused = [
-            (row.tenant, row.key)
-            for row in await self._registered_keys()
-            if row.key not in used and row.key != first
-        ]
-        if unused:
+        older = [(row.tenant, row.key) for row in await self._registered_keys() if row.key != first]
+        unused = [(tenant, key) for tenant, key in older if key not in used]
+        strange = self._missing - {key for _, key in older}
+        is_kept = bool(self._damaged or self._unread or strange or counts.unreadable)
+        if is_kept or self._keyless:
+            self._needed = sorted({key for _, key in (older if is_kept else {*older} - {*unused})})
+        if unused and not is_kept:
             unregistering = partial(unregister_keys, self.db.dialect, unused)
             await self.db.run(unregistering, WRITE_ROWS, event=self.event)
 
@@ -630,16 +718,23 @@ class KeyRotation:
                 state = "given"
             key_id = None if leading is None else encryption.key_id(leading)
             uses.append(KeyUse(key_id, state, counts.rows[leading], counts.items[leading]))
+        left_out = [
+            *self._damaged.values(),
+            *map(str, self._unread.errors),
+            *self._keyless.values(),
+        ]
         return RotationReport(
             tuple(uses),
             self._rotated,
             words,
             vectors,
-            left=counts.due,
-            damaged=len(self._damaged),
+            left=counts.due + counts.unreadable,
+            damaged=len(self._damaged) + len(self._unread.errors),
             seconds=0.0,
             adopted=tuple(self._adopted),
             refused=tuple(self._refused),
+            left_out=tuple(left_out[:NAMED_ROWS]),
+            needed_keys=tuple(self._needed),
         )
 
     def _tell(self, more: int) -> None:
@@ -671,16 +766,35 @@ def _add_names(names: dict[PlainRow, None], listed: Iterable[Any]) -> None:
     for row in listed:
         if len(names) == NAMED_ROWS:
             return
-        columns: Mapping[str, Any] = row._mapping
-        # A row of a log without a head has no thread and no namespace.
-        name = PlainRow(
-            row.tenant,
-            decode_namespace(row.namespace or "/"),
-            thread_id=columns.get("thread_id"),
-            position=columns.get("seq"),
-            key=columns.get("key"),
-        )
-        names[name] = None
+        names[_name_of(row)] = None
+
+
+def _name_of(row: Any) -> PlainRow:
+    """Return the name of a row of `list_rows`."""
+    columns: Mapping[str, Any] = row._mapping
+    # A row of a log without a head has no thread and no namespace.
+    return PlainRow(
+        row.tenant,
+        decode_namespace(row.namespace or "/"),
+        thread_id=columns.get("thread_id"),
+        position=columns.get("seq"),
+        key=columns.get("key"),
+    )
+
+
+def _key_of(table: str, listed: Any) -> tuple[Any, ...]:
+    """Return the table and the key of a row of `list_rows`."""
+    return table, *(getattr(listed, name) for name in TABLES[table].key)
+
+
+def _named_as_listed(
+    table: str, listed: Mapping[Any, Any], place: Callable[[Any], Any], row: Any
+) -> tuple[tuple[Any, ...], str]:
+    """Return the key and the name of a row that cannot be read, by the row that was listed."""
+    one = listed.get(place(row))
+    if one is None:  # it is not due
+        return (table, place(row)), f"a row of {table}"
+    return _key_of(table, one), str(_name_of(one))
 
 
 # --- Statements ----------------------------------------------------------------------------------
@@ -772,6 +886,20 @@ def list_rows(dialect: Dialect, table: str, scope: str, after: bool) -> Executab
     )
     compared = key[1:] if scope == "tenant" and key[0] == "tenant" else key
     return query.where(after_key(dialect, source, compared)) if after else query
+
+
+@statement()
+def list_strays(dialect: Dialect) -> Executable:
+    """Select rows that say another tenant than their log, which is of the tenant."""
+    own = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+    names = (THREADS.c.tenant, THREADS.c.thread_id, THREADS.c.namespace)
+    return (
+        select(DELTAS.c.log_id, DELTAS.c.seq, *names)
+        .select_from(DELTAS.join(THREADS, same_log(THREADS, DELTAS)))
+        .where(own, DELTAS.c.tenant != THREADS.c.tenant)
+        .order_by(DELTAS.c.log_id, DELTAS.c.seq)
+        .limit(literal_column(str(PAGE)))
+    )
 
 
 @statement()

@@ -542,6 +542,11 @@ def measure_namespaces(dialect: Dialect) -> Executable:
     The ``raw_size`` of a state is its size if it was stored whole, that of other rows the size of
     their payload.
     """
+    return sum_logs(dialect, THREADS).where(is_not_empty())  # type: ignore[no-any-return]
+
+
+def sum_logs(dialect: Dialect, logs: Any) -> Any:
+    """Return the query of `measure_namespaces` over *logs*, which are rows of ``threads``."""
     length = dialect.statements.byte_length(DELTAS.c.payload)
     sizes = {
         name: func.coalesce(func.sum(func.coalesce(CHECKPOINTS.c[name], length)), 0)
@@ -549,19 +554,17 @@ def measure_namespaces(dialect: Dialect) -> Executable:
     }
     return (
         select(
-            THREADS.c.namespace,
-            func.count(distinct(THREADS.c.log_id)).label("logs"),
+            logs.c.namespace,
+            func.count(distinct(logs.c.log_id)).label("logs"),
             func.count(CHECKPOINTS.c.seq).label("checkpoints"),
             func.coalesce(func.sum(case((is_entry(), 1), else_=0)), 0).label("entries"),
             *(size.label(name) for name, size in sizes.items()),
         )
         .select_from(
-            THREADS.join(DELTAS, same_log(DELTAS, THREADS)).outerjoin(
-                CHECKPOINTS, _same_row(CHECKPOINTS)
-            )
+            logs.join(DELTAS, same_log(DELTAS, logs)).outerjoin(CHECKPOINTS, _same_row(CHECKPOINTS))
         )
-        .where(THREADS.c.tenant == bindparam("k_tenant"), live())
-        .group_by(THREADS.c.namespace)
+        .where(logs.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type), live(logs))
+        .group_by(logs.c.namespace)
     )
 
 

@@ -206,11 +206,10 @@ async def rebuild_words(
     return run.report(time.perf_counter() - started)
 
 
-async def has_words(db: Database, kind: Kind, namespace: str | None = None) -> bool:
-    """Return whether a log or an item of the tenant, or of a namespace of it, has words."""
-    which = "tenant" if namespace is None else "namespace"
-    binds = {"k_tenant": db.tenant, "k_namespace": namespace, "p_limit": 1}
-    return bool(await run_query(db, find_words(db.dialect, kind=kind, which=which), binds))
+async def has_words(db: Database, kind: Kind) -> bool:
+    """Return whether a log or an item of the tenant has words."""
+    binds = {"k_tenant": db.tenant, "p_limit": 1}
+    return bool(await run_query(db, find_words(db.dialect, kind=kind), binds))
 
 
 async def note_lost_words(db: Database, lost: Collection[tuple[Kind, str]]) -> None:
@@ -645,15 +644,14 @@ def list_wordless(dialect: Dialect, table: str, scope: str, after: bool) -> Exec
     return query.order_by(*(source.c[name] for name in key)).limit(bindparam("p_limit"))
 
 
-@statement(kind=("logs", "items"), which=("tenant", "namespace"))
-def find_words(dialect: Dialect, kind: str, which: str) -> Executable:
-    """Select a row of a tenant, or of one namespace of it, that has words."""
+@statement(kind=("logs", "items"))
+def find_words(dialect: Dialect, kind: str) -> Executable:
+    """Select a row of a tenant that has words."""
     names, rows, words = ITEMS, _source("store_items"), ITEMS.c.search_text
     if kind == "logs":
         names, rows, words = THREADS, _source("deltas"), DELTAS.c.search_text
-    columns = ("tenant", "namespace")[: 1 if which == "tenant" else 2]
-    where = [names.c[name] == column_bind(names.c[name], "k") for name in columns]
-    found = select(names.c.namespace).select_from(rows).where(*where, words.is_not(None))
+    here = names.c.tenant == column_bind(names.c.tenant, "k")
+    found = select(names.c.namespace).select_from(rows).where(here, words.is_not(None))
     return found.limit(bindparam("p_limit"))
 
 

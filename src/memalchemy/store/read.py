@@ -25,8 +25,8 @@ from memalchemy.contracts import StoreItem
 from memalchemy.database.proven_reads import (
     NAMED_ITEMS,
     WHOLE_ITEMS,
-    if_live,
     proven_statement,
+    unless,
 )
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
@@ -124,13 +124,13 @@ def _decode(row: Any, payload: StoredPayload) -> Any:
 @proven_statement(WHOLE_ITEMS)
 def read_item(dialect: Dialect, proven: bool) -> Executable:
     """Select one item."""
-    return select(*stored()).where(of_item(ITEMS), *if_live(proven, live_item()))
+    return select(*stored()).where(of_item(ITEMS), *unless(proven, live_item()))
 
 
 @proven_statement(NAMED_ITEMS)
 def has_item(dialect: Dialect, proven: bool) -> Executable:
     """Select one row if an item exists."""
-    return select(ITEMS.c.version).where(of_item(ITEMS), *if_live(proven, live_item()))
+    return select(ITEMS.c.version).where(of_item(ITEMS), *unless(proven, live_item()))
 
 
 @proven_statement(WHOLE_ITEMS, words=(False, True))
@@ -138,7 +138,7 @@ def read_items(dialect: Dialect, words: bool, proven: bool) -> Executable:
     """Select the items of a tenant that ``p_keys`` lists; with *words* those that they have."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     return select(*stored(words=words)).where(
-        tenant, is_listed(dialect, ITEMS), *if_live(proven, live_item())
+        tenant, is_listed(dialect, ITEMS), *unless(proven, live_item())
     )
 
 
@@ -156,7 +156,7 @@ def list_lifetimes(dialect: Dialect) -> Executable:
 @proven_statement(NAMED_ITEMS, after=(False, True))
 def list_keys(dialect: Dialect, after: bool, proven: bool) -> Executable:
     """Select a page of the keys of one namespace, in their order; behind ``p_after_key``."""
-    conditions = [in_scope(ITEMS, below=False), *if_live(proven, live_item())]
+    conditions = [in_scope(ITEMS, below=False), *unless(proven, live_item())]
     if after:
         conditions.append(ITEMS.c.key > column_bind_of("after_key", ITEMS.c.key))
     return limited(select(ITEMS.c.key).where(*conditions).order_by(ITEMS.c.key))
@@ -169,7 +169,7 @@ def page_of_items(
     columns = [ITEMS.c.namespace, ITEMS.c.key]
     if order == "newest":
         columns.insert(0, ITEMS.c.updated_at)
-    conditions = [in_scope(ITEMS, below), *if_live(proven, live_item())]
+    conditions = [in_scope(ITEMS, below), *unless(proven, live_item())]
     if after:
         conditions.append(is_after(order))
     ordered = [column.desc() if order == "newest" else column for column in columns]
@@ -245,7 +245,7 @@ def read_vector(dialect: Dialect, proven: bool) -> Executable:
             ITEMS.c.version,
         )
         .join(ITEMS, same_item(ITEMS, EMBEDDINGS))
-        .where(of_item(EMBEDDINGS), *same, *if_live(proven, live_item()))
+        .where(of_item(EMBEDDINGS), *same, *unless(proven, live_item()))
     )
 
 

@@ -12,13 +12,17 @@ import typer
 
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
+from memalchemy.cli.exit_codes import CORRUPT, OK
 from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.options import AllTenantsOption
 from memalchemy.cli.usage import UsageError, usage_errors
-from memalchemy.errors import MemalchemyError
+from memalchemy.errors import CopyIncomplete, MemalchemyError
 
 if TYPE_CHECKING:
     from memalchemy import Database
+
+LISTED = 20
+"""The logs and items left out that a message lists."""
 
 TO_VARIABLE = "MEMALCHEMY_TO_URL"
 
@@ -45,12 +49,15 @@ async def copy(
     recheck: Annotated[
         bool, typer.Option("--recheck", help="Also compare what an earlier copy has verified.")
     ] = False,
-) -> None:
+) -> int:
     """Copy one database into another, of any kind.
 
     Reads every row back and compares it. If the copy is interrupted, run it again; if the source
     has grown, run it again to copy what is new. If the target holds other data under the same keys,
     nothing is written and the exit code is 4.
+
+    Threads and items that are damaged, or not what was signed, are left out, each whole, and named;
+    the others are copied, and the exit code is 5. Mend or delete them, and copy again.
     """
     from memalchemy.transfer import copy
 
@@ -68,19 +75,23 @@ async def copy(
         _named("the target", target, target.database(migrate="auto", create=True)) as new,
     ):
         with ctx.terminal.progress("copying") as progress, usage_errors():
-            report = await copy(
-                old,
-                new,
-                all_tenants=all_tenants,
-                recheck=recheck,
-                # Everything is compared with the target first, and then copied.
-                progress=lambda report: progress.update(
-                    report.looked + report.done, 2 * (report.logs + report.items)
-                ),
-            )
+            try:
+                report = await copy(
+                    old,
+                    new,
+                    all_tenants=all_tenants,
+                    recheck=recheck,
+                    # Everything is compared with the target first, and then copied.
+                    progress=lambda report: progress.update(
+                        report.looked + report.done, 2 * (report.logs + report.items)
+                    ),
+                )
+            except CopyIncomplete as error:
+                report = error.report
+    code = CORRUPT if report.left else OK
     if ctx.as_data:
         ctx.terminal.print_data(asdict(report))
-        return
+        return code
     ctx.terminal.print(
         f"{count(report.logs, 'log')} and {count(report.items, 'item')}: {report.new:,} new, "
         f"{report.updated:,} updated, {report.unchanged:,} unchanged"
@@ -89,6 +100,18 @@ async def copy(
         f"{count(report.rows, 'row')} ({format_size(report.bytes)}) written, read back and "
         f"compared in {report.seconds:.1f} s"
     )
+    if report.left:
+        ctx.terminal.print(
+            f"{report.left:,} were left out, because they are damaged or not what was signed. "
+            "`memalchemy verify` on the source says what can be done; mend or delete them there, "
+            "and copy again:",
+            style="yellow",
+        )
+        for one in report.left_out[:LISTED]:
+            ctx.terminal.print(f"  {one}")
+        if report.left > LISTED:
+            ctx.terminal.print("  …; --json lists more")
+    return code
 
 
 @asynccontextmanager

@@ -80,7 +80,8 @@ async def rotate_keys(
     --drop-words or --drop-vectors is given.
 
     Agents may go on working if they have the new key too. If the rotation is interrupted, run it
-    again. Ends with exit code 1 if something is left.
+    again. Ends with exit code 1 if something is left, and 5 if something is damaged: that is named
+    and left, and the older keys have to be kept.
     """
     from memalchemy.rotation import rotate_keys
 
@@ -155,6 +156,12 @@ def _print_report(ctx: Context, report: RotationReport, *, dry_run: bool) -> Non
         ctx.terminal.print(f"{report.vectors:,} vectors were removed")
     if report.left:
         _print_left(ctx, report)
+    if report.needed_keys:
+        keys = ", ".join(report.needed_keys)
+        ctx.terminal.print(
+            f"keep the older keys, {keys}: what was left may be under them", style="yellow"
+        )
+    _print_rows(ctx, report.left_out, "are damaged, or their keys were not given")
 
 
 def _print_left(ctx: Context, report: RotationReport) -> None:

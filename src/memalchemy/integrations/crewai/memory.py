@@ -18,6 +18,7 @@ from memalchemy.database import HostConnection
 from memalchemy.errors import NotSerialisable
 from memalchemy.filters import Filter
 from memalchemy.integrations._base import AnyDatabase, blocking
+from memalchemy.integrations._filters import equals
 from memalchemy.integrations.crewai._adapter import CrewAdapter, with_text_keys
 from memalchemy.store import Store
 
@@ -442,11 +443,7 @@ def _filter(
     if categories:
         conditions.append({"$or": [{"categories": {"$contains": one}} for one in categories]})
     for name, wanted in (metadata_filter or {}).items():
-        field = pointer("/metadata", name)
-        equal: dict[str, Any] = {field: {"$eq": wanted}}
-        if wanted is None:  # for CrewAI what is missing is None
-            equal = {"$or": [equal, {field: {"$exists": False}}]}
-        conditions.append(equal)
+        conditions.append(equals(pointer("/metadata", name), wanted))
     if older_than is not None:
         conditions.append({"created_at": {"$date": {"$lt": older_than}}})
     return {"$value": {"$and": conditions}} if conditions else None

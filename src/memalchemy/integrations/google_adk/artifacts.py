@@ -21,6 +21,7 @@ from google.genai import types
 
 from memalchemy.contracts import StoreItem
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
+from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
 from memalchemy.store import Store
 
@@ -91,9 +92,9 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         about: dict[str, Any] = {
             "create_time": platform_time.get_time(),
             "mime_type": mime_type,
-            "custom_metadata": dict(custom_metadata or {}),
+            "custom_metadata": storable(custom_metadata or {}),
         }
-        content = part.model_dump(exclude_none=True)
+        content = storable(dumped(part))
 
         def next_version(item: StoreItem | None) -> dict[str, Any]:
             # A file that is deleted and saved anew has another id: the old versions are not its.

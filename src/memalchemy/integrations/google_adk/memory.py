@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -16,21 +15,25 @@ from google.genai import types
 
 from memalchemy._bounds import Oversized, parse_json
 from memalchemy._retry import retry_on_conflict
+from memalchemy.codec.values import decode_value, encode_value
 from memalchemy.contracts import NewItem, SearchMode, Seconds, StoreItem
 from memalchemy.errors import Conflict, Corrupt
 from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
 from memalchemy.search.vectors import Metric
 from memalchemy.store import LEAVE, Store
 from memalchemy.store.embedding import Embedder
 
 
-def _entry(document: str) -> MemoryEntry:
-    try:
-        found = parse_json(document)
-    except Oversized as error:
-        raise Corrupt(f"a stored memory {error}") from error
-    return MemoryEntry.model_validate(found)
+def _entry(stored: str | bytes) -> MemoryEntry:
+    """Return a stored memory. Those of earlier releases are JSON."""
+    if isinstance(stored, str) or stored.startswith(b"{"):
+        try:
+            return MemoryEntry.model_validate(parse_json(stored))
+        except Oversized as error:
+            raise Corrupt(f"a stored memory {error}") from error
+    return MemoryEntry.model_validate(decode_value(stored))
 
 
 DELETED: dict[str, Any] = {"deleted": True}
@@ -225,12 +228,8 @@ def _text(content: types.Content) -> str:
 
 
 def _value(text: str, entry: MemoryEntry) -> dict[str, Any]:
-    """Return the stored value. Bytes have no words, so a search finds those of *text* alone.
-
-    The JSON is ASCII, and so has half of a character that was cut off, too.
-    """
-    document = entry.model_dump(mode="json", exclude_none=True)
-    return {"text": text, "entry": json.dumps(document, separators=(",", ":")).encode()}
+    """Return the stored value. Bytes have no words, so a search finds those of *text* alone."""
+    return {"text": text, "entry": encode_value(storable(dumped(entry)))}
 
 
 __all__ = ["MemalchemyMemoryService"]

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
-from google.adk.events import Event, EventActions
+from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import BaseSessionService, Session, State
@@ -24,6 +24,7 @@ from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
+from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
 from memalchemy.keys import MAX_ENTRY_KEY_CHARACTERS, check_thread_id, encode_id
 from memalchemy.store import Store
@@ -47,7 +48,8 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
     refused if another process has appended to the session since it was loaded. Events are in the
     order in which they were appended. State of an app and of a user has no owner: changes of
     different keys do not wait for each other, and of two changes of one key the later one counts.
-    Every read builds new objects, whose state has been through JSON, as in ADK's own database.
+    Every read builds new objects. Values that memalchemy stores, such as bytes, tuples, datetimes
+    and NaN, come back as they are; others, such as enums and models, as JSON has them.
 
     Args:
         db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
@@ -97,7 +99,7 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         """
         id_ = check_thread_id((session_id or "").strip() or platform_uuid.new_uuid())
         now = platform_time.get_time()
-        delta = EventActions(state_delta=state or {}).model_dump(mode="json")["state_delta"]
+        delta = _storable_state(state or {})
         namespace = self._sessions(app_name, user_id, id_)
         try:
             async with self.db.transaction() as tx:
@@ -332,13 +334,28 @@ def event_key(event_id: str) -> str:
 
 
 def to_stored(event: Event) -> dict[str, Any]:
-    """Return an event as it is stored: as JSON, without the state of its invocation alone."""
-    stored = event.model_dump(mode="json", exclude_none=True)
+    """Return an event as it is stored: without the state of its invocation alone.
+
+    Raises:
+        NotSerialisable: it holds what cannot be stored.
+    """
+    fields = dumped(event)
+    actions = fields["actions"]
+    for name in ("state_delta", "agent_state"):
+        if name in actions:
+            actions[name] = _storable_state(actions[name])
+    stored: dict[str, Any] = storable(fields)
     delta = stored["actions"]["state_delta"]
     stored["actions"]["state_delta"] = {
         name: value for name, value in delta.items() if not name.startswith(State.TEMP_PREFIX)
     }
     return stored
+
+
+def _storable_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return state as it is stored: as ADK does, with the text of a function and the like."""
+    found: dict[str, Any] = storable(state, unknown=str)
+    return found
 
 
 def _temporary(event: Event) -> dict[str, Any]:
@@ -350,28 +367,20 @@ def _check_same(event: Event, stored: dict[str, Any]) -> None:
     """Raise ADK's `AlreadyExistsError` unless *event* is the one that is *stored* under its id.
 
     They are compared as they are stored: an event that was read differs from the one that was
-    appended where JSON has no such type. The order of a set is another one in each object.
+    appended where it held a model or an enum.
     """
-    ordered = not _has_set(event.model_dump(exclude_none=True))
-    if _comparable(to_stored(event), ordered) != _comparable(stored, ordered):
+    if _comparable(to_stored(event)) != _comparable(stored):
         raise AlreadyExistsError(f"Another event with id {event.id} already exists.")
 
 
-def _has_set(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(_has_set(one) for one in value.values())
-    if isinstance(value, list | tuple):
-        return any(_has_set(one) for one in value)
-    return isinstance(value, set | frozenset)
-
-
-def _comparable(value: Any, ordered: bool) -> Any:
-    """Return JSON as text, so that NaN equals NaN; unless *ordered*, with sorted lists."""
+def _comparable(value: Any) -> Any:
+    """Return a value with texts of what it holds, so that NaN equals NaN, and 1 is not True."""
     if isinstance(value, dict):
-        return {name: _comparable(one, ordered) for name, one in value.items()}
-    if isinstance(value, list):
-        items = [_comparable(one, ordered) for one in value]
-        return items if ordered else sorted(items, key=repr)
+        return {name: _comparable(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value), [_comparable(one) for one in value]
+    if isinstance(value, set | frozenset):
+        return type(value), sorted(repr(_comparable(one)) for one in value)
     return repr(value)
 
 

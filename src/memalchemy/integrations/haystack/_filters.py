@@ -10,12 +10,7 @@ from haystack.errors import FilterError
 from memalchemy import filters as filters_of_store
 from memalchemy.codec.values import pointer
 from memalchemy.filters import as_datetime
-
-Filter = dict[str, Any]
-
-NOTHING: Filter = {"$value": {"id": {"$in": []}}}
-"""A filter that no document passes."""
-EVERYTHING: Filter = {"$not": NOTHING}
+from memalchemy.integrations._filters import EVERYTHING, NOTHING, Filter, is_none
 
 _ORDER = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 _FIELDS = frozenset({"id", "content", "score"})
@@ -111,7 +106,7 @@ def _presence(name: str, operator: str, value: Any) -> Filter:
 
 def _equals(name: str, value: Any) -> Filter:
     if value is None:
-        return {"$or": [_field(name, {"$exists": False}), _field(name, {"$eq": None})]}
+        return {"$value": is_none(_path(name))}
     same = _field(name, {"$eq": value})
     moment = as_datetime(value)
     if moment is None:

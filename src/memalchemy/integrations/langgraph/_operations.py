@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,8 +19,10 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
+from memalchemy.codec.values import pointer
 from memalchemy.contracts import check_limit
 from memalchemy.filters import Filter
+from memalchemy.integrations._filters import equals, is_none
 
 Name = tuple[tuple[str, ...], str]
 """A whole namespace and a key."""
@@ -134,30 +136,45 @@ def to_filter(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """
     if not given:
         return None
-    fields: dict[str, Any] = {}
-    _add_fields(fields, "", given)
-    return {"$value": fields}
+    return {"$value": {"$and": [*_conditions("", given)]}}
 
 
-def _add_fields(fields: dict[str, Any], parent: str, given: Mapping[str, Any]) -> None:
+def _conditions(parent: str, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name, wanted in given.items():
-        pointer = f"{parent}/{str(name).replace('~', '~0').replace('/', '~1')}"
-        if not isinstance(wanted, Mapping):
-            fields[pointer] = {"$eq": wanted}
-        elif any(str(key).startswith("$") for key in wanted):
-            if unknown := [key for key in wanted if key not in OPERATORS]:
-                raise ValueError(
-                    f"unsupported operator {unknown[0]!r} under {name!r}; known are "
-                    f"{', '.join(OPERATORS)}"
-                )
-            fields[pointer] = dict(wanted)
-            if "$ne" in wanted and wanted["$ne"] is None:
-                # LangGraph's stores find what has another value, and not what has none.
-                fields[pointer]["$exists"] = True
-        elif wanted:
-            _add_fields(fields, pointer, wanted)
-        else:
-            fields[pointer] = {"$eq": {}}
+        yield from _condition(pointer(parent, str(name)), name, wanted)
+
+
+def _condition(field: str, name: Any, wanted: Any) -> Iterator[dict[str, Any]]:
+    """Yield conditions that mean what LangGraph's store in memory means by *wanted*.
+
+    What is missing is ``None`` to it, as for ``dict.get``.
+    """
+    if isinstance(wanted, Mapping) and any(str(key).startswith("$") for key in wanted):
+        if unknown := [key for key in wanted if key not in OPERATORS]:
+            raise ValueError(
+                f"unsupported operator {unknown[0]!r} under {name!r}; known are "
+                f"{', '.join(OPERATORS)}"
+            )
+        if "$eq" in wanted and wanted["$eq"] is None:
+            yield is_none(field)
+        if "$ne" in wanted and wanted["$ne"] is None:
+            yield {"$not": is_none(field)}
+        of_none = [one for one in ("$eq", "$ne") if one in wanted and wanted[one] is None]
+        if others := {one: wanted[one] for one in wanted if one not in of_none}:
+            yield {field: others}
+    elif isinstance(wanted, Mapping):
+        yield {field: {"$type": "object"}}
+        yield from _conditions(field, wanted)
+    elif isinstance(wanted, (list, tuple)) and any(
+        isinstance(one, (Mapping, list, tuple)) for one in wanted
+    ):
+        yield {field: {"$type": "array"}}
+        yield {pointer(field, len(wanted)): {"$exists": False}}
+        yield {pointer(field, len(wanted) - 1): {"$exists": True}}
+        for at, one in enumerate(wanted):
+            yield from _condition(pointer(field, at), name, one)
+    else:
+        yield equals(field, wanted)
 
 
 def _texts(

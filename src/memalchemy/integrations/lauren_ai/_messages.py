@@ -25,6 +25,7 @@ from lauren_ai import (
 # lauren-ai exports no name of these parts of its messages.
 from lauren_ai._transport import ContentBlock, RedactedThinkingBlock, ThinkingBlock
 
+from memalchemy.messages import ROLES, UNKNOWN_ROLE
 from memalchemy.state import Message
 
 EXTRA_FIELDS = "lauren_ai"
@@ -69,9 +70,11 @@ def to_record(message: Any) -> dict[str, Any]:
         record = Message.of(plain).to_record()
     except (TypeError, ValueError):  # only lauren-ai can read such a message
         role, content = plain.get("role"), plain.get("content")
-        record = {"role": role if isinstance(role, str) and role else "unknown"}
+        record = {"role": role if isinstance(role, str) and role else UNKNOWN_ROLE}
         if isinstance(content, str):
             record["content"] = content
+    if record["role"] not in ROLES:
+        record["role"] = UNKNOWN_ROLE  # the differing one is restored
     extra: dict[str, Any] = {}
     record.pop(EXTRA_FIELDS, None)
     added = [name for name in record if name not in plain]
@@ -144,6 +147,7 @@ def _is_record(message: Any) -> bool:
         and "role" in message
         and message.keys() <= _TEXT_FIELDS
         and set(map(type, message.values())) == {str}
+        and message["role"] in ROLES
     )
 
 

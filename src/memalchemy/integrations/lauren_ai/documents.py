@@ -9,7 +9,9 @@ from typing import Any
 from lauren_ai._memory import MemoryResult
 
 from memalchemy import VectorStore, collections
+from memalchemy.codec.values import pointer
 from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations._filters import equals
 from memalchemy.integrations.lauren_ai._adapter import LaurenAdapter
 from memalchemy.keys import check_list
 from memalchemy.store.embedding import Embedder
@@ -73,10 +75,11 @@ class MemalchemyVectorStore(LaurenAdapter):
         """Return at most *k* documents that are related to *query*, the best first.
 
         Args:
-            filter: names and values that the metadata must have.
+            filter: names and values that the metadata must have; ``None`` equals a missing name.
             embedding: the vector of the query, in place of the embedder's.
         """
-        wanted = {_pointer(name): {"$eq": value} for name, value in (filter or {}).items()}
+        equal = [equals(pointer("", name), value) for name, value in (filter or {}).items()]
+        wanted = {"$and": equal} if equal else None
         with self.translated_errors():
             found = await self.native.search(query, k=k, filter=wanted, embedding=embedding)
         return [_result(one) for one in found]
@@ -97,11 +100,6 @@ class MemalchemyVectorStore(LaurenAdapter):
         """Delete all documents of this store."""
         with self.translated_errors():
             await self.native.clear()
-
-
-def _pointer(name: str) -> str:
-    """Return the JSON pointer to *name*, so that a filter takes any name literally."""
-    return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
 def _result(found: collections.MemoryResult) -> MemoryResult:

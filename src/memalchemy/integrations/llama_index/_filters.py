@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from llama_index.core.vector_stores.types import (
@@ -13,21 +14,20 @@ from llama_index.core.vector_stores.types import (
 )
 
 from memalchemy.codec.values import pointer
-
-Filter = dict[str, Any]
-
-NOTHING: Filter = {"$value": {"id": {"$in": []}}}
-"""A filter that no node passes."""
+from memalchemy.integrations._filters import EVERYTHING, NOTHING, Filter, is_none
 
 DOCUMENT_KEYS = frozenset({"doc_id", "document_id", "ref_doc_id"})
 """Names of LlamaIndex's for the id of a node's document."""
 
 _COMPARISONS = {
-    FilterOperator.GT: "$gt",
-    FilterOperator.GTE: "$gte",
-    FilterOperator.LT: "$lt",
-    FilterOperator.LTE: "$lte",
-    FilterOperator.CONTAINS: "$contains",
+    FilterOperator.GT: ("$gt", operator.gt),
+    FilterOperator.GTE: ("$gte", operator.ge),
+    FilterOperator.LT: ("$lt", operator.lt),
+    FilterOperator.LTE: ("$lte", operator.le),
+}
+_TEXT_MATCHES = {
+    FilterOperator.TEXT_MATCH: "$contains",
+    FilterOperator.TEXT_MATCH_INSENSITIVE: "$icontains",
 }
 
 
@@ -40,7 +40,7 @@ def native_filter(
     """Return the filter of nodes with these ids, of these documents, that pass *filters*.
 
     Raises:
-        ValueError: an operator is not supported, or takes no such value.
+        ValueError, TypeError: an operator takes no such value.
     """
     parts: list[Filter] = []
     if ids is not None:
@@ -52,6 +52,28 @@ def native_filter(
     return {"$and": parts} if parts else None
 
 
+def without_text(
+    filters: MetadataFilters | None, *, ids: Iterable[str] | None = None
+) -> Filter | None:
+    """Return the filter of nodes that a search for a part of a text cannot look at.
+
+    Their field holds something else. ``None`` if *filters* search for none.
+    """
+    parts: list[Filter] = []
+    groups = [] if filters is None else [filters]
+    while groups:
+        for one in groups.pop().filters:
+            if isinstance(one, MetadataFilters):
+                groups.append(one)
+            elif one.operator in _TEXT_MATCHES:
+                field = _path(one)
+                parts.append({"$not": {"$or": [is_none(field), {field: {"$type": "text"}}]}})
+    if not parts:
+        return None
+    among = {} if ids is None else {"id": {"$in": list(ids)}}
+    return {"$value": {**among, "$or": parts}}
+
+
 def _of_group(group: MetadataFilters) -> Filter:
     parts = [
         _of_group(one) if isinstance(one, MetadataFilters) else _of_one(one)
@@ -59,44 +81,70 @@ def _of_group(group: MetadataFilters) -> Filter:
     ]
     condition = group.condition or FilterCondition.AND
     if condition is FilterCondition.NOT:  # none of them is true
-        return {"$not": {"$or": parts}} if parts else {"$not": NOTHING}
+        return {"$not": {"$or": parts}} if parts else EVERYTHING
     if not parts:
-        return {"$not": NOTHING}
+        return EVERYTHING
     return {"$and" if condition is FilterCondition.AND else "$or": parts}
 
 
+def _path(one: MetadataFilter) -> str:
+    return "/ref_doc_id" if one.key in DOCUMENT_KEYS else pointer("/metadata", one.key)
+
+
 def _of_one(one: MetadataFilter) -> Filter:
-    operator, value = one.operator, one.value
+    value = one.value
 
     def field(operators: Filter) -> Filter:
-        name = "/ref_doc_id" if one.key in DOCUMENT_KEYS else pointer("/metadata", one.key)
-        return {"$value": {name: operators}}
+        return {"$value": {_path(one): operators}}
 
-    if operator is FilterOperator.IS_EMPTY:
-        return {"$or": [field({"$exists": False}), field({"$in": [None, "", []]})]}
-    if operator is FilterOperator.EQ:
-        return NOTHING if value is None else field({"$eq": value})
-    if operator is FilterOperator.NE:
-        return {"$not": NOTHING} if value is None else field({"$ne": value})
-    if operator in (FilterOperator.IN, FilterOperator.NIN):
-        operands = _list(one)
-        return field({"$in" if operator is FilterOperator.IN else "$nin": operands})
-    if operator is FilterOperator.ANY:
-        either = [field({"$contains": part}) for part in _list(one)]
-        return {"$or": either} if either else NOTHING
-    if operator is FilterOperator.ALL:
-        each = [field({"$contains": part}) for part in _list(one)]
-        return {"$and": each} if each else field({"$ne": None, "$exists": True})
-    if operator is FilterOperator.TEXT_MATCH:
+    match one.operator:
+        case FilterOperator.IS_EMPTY:
+            return {"$or": [field({"$exists": False}), field({"$in": [None, "", []]})]}
+        case FilterOperator.EQ:
+            return NOTHING if value is None else field({"$in": _alike(value)})
+        case FilterOperator.NE:
+            return EVERYTHING if value is None else field({"$nin": _alike(value)})
+        case FilterOperator.IN:
+            return field({"$in": [same for part in _list(one) for same in _alike(part)]})
+        case FilterOperator.NIN:
+            return field({"$nin": [same for part in _list(one) for same in _alike(part)]})
+        case FilterOperator.CONTAINS:
+            return _contains(field, value)
+        case FilterOperator.ANY:
+            either = [_contains(field, part) for part in _list(one)]
+            return {"$or": either} if either else NOTHING
+        case FilterOperator.ALL:
+            each = [_contains(field, part) for part in _list(one)]
+            return {"$and": each} if each else field({"$ne": None, "$exists": True})
+    if one.operator in _TEXT_MATCHES:
         if not isinstance(value, str):
-            raise ValueError(f"the filter {operator.value!r} of {one.key!r} takes a text")
-        return field({"$contains": value})
-    if operator in _COMPARISONS:
-        return field({_COMPARISONS[operator]: value})
+            raise TypeError(f"the filter {one.operator.value!r} of {one.key!r} takes a text")
+        return field({_TEXT_MATCHES[one.operator]: value})
+    if one.operator in _COMPARISONS:
+        name, compare = _COMPARISONS[one.operator]
+        found = field({name: value})
+        if not isinstance(value, (int, float)):
+            return found
+        truths = [truth for truth in (False, True) if compare(truth, value)]
+        return {"$or": [found, field({"$in": truths})]} if truths else found
     raise ValueError(
-        f"the filter operator {operator.value!r} is not supported; supported are "
-        + ", ".join(repr(known.value) for known in FilterOperator if known is not operator)
+        f"the filter operator {one.operator.value!r} is not supported; supported are "
+        + ", ".join(repr(known.value) for known in FilterOperator if known is not one.operator)
     )
+
+
+def _alike(value: Any) -> list[Any]:
+    """Return the values that a filter's value equals.
+
+    LlamaIndex's filters take no booleans: 1 stands for True, and 0 for False.
+    """
+    number = isinstance(value, (int, float))
+    return [value, bool(value)] if number and value in (0, 1) else [value]
+
+
+def _contains(field: Callable[[Filter], Filter], value: Any) -> Filter:
+    either = [field({"$contains": one}) for one in _alike(value)]
+    return either[0] if len(either) == 1 else {"$or": either}
 
 
 def _list(one: MetadataFilter) -> list[Any]:

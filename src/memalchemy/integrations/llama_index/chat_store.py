@@ -14,6 +14,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 from memalchemy.contracts import check_limit
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
+from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.llama_index._model import ModelAdapter
 from memalchemy.threads import ThreadLog
 
@@ -263,7 +264,15 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
 
 
 def _values(messages: list[ChatMessage]) -> list[dict[str, Any]]:
-    return [message.model_dump(mode="json") for message in messages]
+    return [_value(message) for message in messages]
+
+
+def _value(message: ChatMessage) -> dict[str, Any]:
+    fields = dumped(message, exclude_none=False)
+    # LlamaIndex dumps bytes in them as text, and does not read them back.
+    fields["additional_kwargs"] = message.additional_kwargs
+    found: dict[str, Any] = storable(fields)
+    return found
 
 
 def _message(value: dict[str, Any]) -> ChatMessage:

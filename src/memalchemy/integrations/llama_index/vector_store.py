@@ -30,7 +30,7 @@ from memalchemy._bounds import parse_plain_json
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.filters import Filter
 from memalchemy.integrations._base import Adapter, AnyDatabase, SyncAdapter, blocking
-from memalchemy.integrations.llama_index._filters import native_filter
+from memalchemy.integrations.llama_index._filters import native_filter, without_text
 from memalchemy.integrations.llama_index._model import ModelAdapter
 from memalchemy.keys import check_list
 from memalchemy.store import Store
@@ -137,6 +137,7 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
         where = native_filter(filters, ids=ids)
         if where is None:
             raise ValueError("give node_ids or filters; clear() deletes all nodes")
+        await self._check_texts(filters, ids)
         await self._store.delete_matching(self._place, where)
 
     async def aget_nodes(
@@ -144,8 +145,9 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
     ) -> list[BaseNode]:
         """Return the nodes with these ids, in their order, or all by id; that pass *filters*."""
         where = native_filter(filters)
-        if node_ids is not None:
-            ids = check_list(node_ids, "node_ids")
+        ids = None if node_ids is None else check_list(node_ids, "node_ids")
+        await self._check_texts(filters, ids)
+        if ids is not None:
             found = await self._store.get_items((self._place, one) for one in ids)
             accepts = Filter.parse(where)
             return [
@@ -171,11 +173,13 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
         Raises:
             ValueError: another mode, no vector or no words where the mode needs them, or a filter
                 that is not supported.
+            TypeError: a filter looks for a part of a text where a node has something else.
         """
         # LlamaIndex's retriever gives an empty list where it restricts nothing.
         where = native_filter(
             query.filters, ids=query.node_ids or None, documents=query.doc_ids or None
         )
+        await self._check_texts(query.filters, query.node_ids or None)
         limit, mode = query.similarity_top_k, query.mode
         if mode is VectorStoreQueryMode.DEFAULT:
             near = await self._store.search_by_embedding(
@@ -218,6 +222,16 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
     get_nodes = blocking(aget_nodes)
     clear = blocking(aclear)
     query = blocking(aquery)  # type: ignore[arg-type]
+
+    async def _check_texts(self, filters: MetadataFilters | None, ids: list[str] | None) -> None:
+        """Refuse a search for a part of a text where a node has something else, as theirs does."""
+        where = without_text(filters, ids=ids)
+        if where is None:
+            return
+        for item in await self._store.list_items(self._place, filter=where, limit=1):
+            raise TypeError(
+                f"a filter looks for a part of a text in what is none in node {item.key!r}"
+            )
 
 
 def _value(node: BaseNode) -> dict[str, Any]:

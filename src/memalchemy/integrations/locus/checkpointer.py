@@ -16,6 +16,7 @@ from memalchemy import Checkpointer, NotFound, Retention
 from memalchemy.contracts import CheckpointRecord, Seconds
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
+from memalchemy.integrations._values import storable
 from memalchemy.integrations.locus._adapter import LocusAdapter
 
 INDEXED_FIELDS = ("messages", "reasoning_steps", "errors", "metadata")
@@ -258,9 +259,11 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
 def canonical(state: AgentState) -> dict[str, Any]:
     """Return the stored form of *state*, with sets as sorted lists.
 
-    locus lists a set in the order of the process' hashes: another process would see a change.
+    locus lists a set in the order of the process' hashes: another process would see a change. The
+    application's metadata keep the types that memalchemy stores, of which locus' JSON has fewer.
     """
     mapping = state.to_checkpoint()
+    mapping["metadata"] = storable(state.metadata, "/metadata")
     for name, value in mapping.items():
         if isinstance(value, list) and isinstance(getattr(state, name, None), (set, frozenset)):
             mapping[name] = sorted(value)

@@ -43,9 +43,10 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
     objects. Any thread may call the methods. mem0 makes the object itself: see
     `vector_store_config`.
 
-    Filters are mem0's: equal values, lists of values, ``"*"``, the operators ``eq ne gt gte lt lte
-    in nin contains icontains``, and ``AND OR NOT``. Values are compared by their types: 1 is not
-    ``"1"``. ``ne``, ``nin`` and ``NOT`` are true of a payload without the field.
+    Filters are mem0's, and find what they find in Qdrant, its default store: equal values, lists of
+    values, ``"*"``, the operators ``eq ne gt gte lt lte in nin contains icontains``, and ``AND OR
+    NOT``. A list in a payload matches if one of its elements does. Times in ISO 8601 are points in
+    time. ``ne`` and ``nin`` are true of another value only, ``NOT`` of a missing one, too.
 
     Args:
         db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an

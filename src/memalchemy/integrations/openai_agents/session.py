@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -29,6 +28,7 @@ from memalchemy.importers.openai_layout import (
     usage_namespace,
 )
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, end_items
+from memalchemy.integrations._values import storable
 from memalchemy.integrations.openai_agents._adapter import (
     OpenAIAdapter,
     end_of_session,
@@ -503,12 +503,8 @@ class MemalchemySession(OpenAIAdapter):
     async def _append(self, log: ThreadLog, branch: str, given: list[Any]) -> None:
         try:
             await self._append_to(log, branch, given)
-        except NotSerialisable as error:
-            try:
-                as_json = json.loads(json.dumps(given))
-            except (TypeError, ValueError):
-                raise error from None
-            await self._append_to(log, branch, as_json)
+        except NotSerialisable:
+            await self._append_to(log, branch, storable(given))
 
     async def _append_to(self, log: ThreadLog, branch: str, given: list[Any]) -> None:
         if branch == MAIN and self._ttl is None:

@@ -27,7 +27,7 @@ from memalchemy.integrations.openai_agents._adapter import (
     uninterrupted,
 )
 from memalchemy.integrations.openai_agents.session import MemalchemySession
-from memalchemy.log.listing import entry_namespaces
+from memalchemy.log.listing import all_namespaces
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
 
@@ -160,7 +160,7 @@ class MemalchemySessions(OpenAIAdapter):
         async def delete() -> bool:
             async with self.db.transaction() as tx:
                 deleted = await self._main.delete(session_id, connection=tx)
-                for namespace in await entry_namespaces(self.db, session_id, connection=tx):
+                for namespace in await all_namespaces(self.db, session_id, connection=tx):
                     if branch_of(namespace) is not None:
                         log = ThreadLog(self.db, namespace=namespace)
                         deleted |= await log.delete(session_id, connection=tx)

@@ -20,10 +20,10 @@ from memalchemy.contracts import CheckpointInfo
 from memalchemy.errors import Conflict
 from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
 from memalchemy.integrations._pydantic_ai_messages import (
-    Mode,
+    Convert,
     dump_messages,
-    in_storable_mode,
     load_messages,
+    write_storable,
 )
 from memalchemy.integrations.pydantic_ai_harness._keys import key_of
 from memalchemy.store import Store
@@ -149,8 +149,8 @@ class MemalchemyStepStore(Adapter):
     async def save_snapshot(self, snapshot: ContinuableSnapshot) -> None:
         """Save a snapshot, unless its idempotency key has been used in its run.
 
-        A message is stored with the types that memalchemy stores, datetimes and bytes among them;
-        if one holds a value of another type, all are stored as JSON has them.
+        A message is stored with the types that memalchemy stores, datetimes and bytes among them; a
+        value of another type, and no other value, is stored as JSON has it.
 
         Raises:
             Conflict: others saved into the run 20 times while this was tried.
@@ -160,13 +160,13 @@ class MemalchemyStepStore(Adapter):
         key = snapshot.idempotency_key
         id_ = None if key is None else key_of(key)
 
-        async def save(mode: Mode) -> bool:
-            state = {**stored, "messages": dump_messages(messages, mode)}
+        async def save(convert: Convert) -> bool:
+            state = convert({**stored, "messages": dump_messages(messages)})
             return await retry_on_conflict(
                 lambda: self._save(snapshot.run_id, id_, state), f"run {snapshot.run_id!r}"
             )
 
-        if await in_storable_mode(save) and self._most is not None:
+        if await write_storable(save) and self._most is not None:
             await self._prune(snapshot.run_id, self._most)
 
     async def latest_snapshot(

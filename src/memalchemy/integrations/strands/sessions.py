@@ -12,7 +12,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage
 
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Entry, Retention
-from memalchemy.errors import Conflict, MemalchemyError
+from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.integrations._base import AnyDatabase, SyncAdapter, blocking
 from memalchemy.keys import check_namespace
 from memalchemy.threads import ThreadLog
@@ -264,11 +264,12 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
 
     def messages(self, agent_id: str) -> ThreadLog:
         """Return the log of an agent's messages: a thread for each session."""
-        return ThreadLog(
-            self.db,
-            namespace=(*self.namespace, "messages", agent_id),
-            index_text=self._index_text,
-        )
+        with self.translated_errors():
+            return ThreadLog(
+                self.db,
+                namespace=(*self.namespace, "messages", agent_id),
+                index_text=self._index_text,
+            )
 
     def agents(self, agent_id: str) -> Checkpointer:
         """Return the states of an agent: a thread for each session, of which the last is kept."""
@@ -280,15 +281,17 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
 
     def translate(self, error: Exception) -> Exception | None:
         """Return Strands' `SessionException` for an error of memalchemy."""
-        return SessionException(str(error)) if isinstance(error, MemalchemyError) else None
+        is_ours = isinstance(error, MemalchemyError | InvalidArgument)
+        return SessionException(str(error)) if is_ours else None
 
     def _states(self, *place: str) -> Checkpointer:
-        return Checkpointer(
-            self.db,
-            namespace=(*self.namespace, *place),
-            retention=Retention(keep_last=1),
-            index_text=False,
-        )
+        with self.translated_errors():
+            return Checkpointer(
+                self.db,
+                namespace=(*self.namespace, *place),
+                retention=Retention(keep_last=1),
+                index_text=False,
+            )
 
     async def _require_session(self, session_id: str) -> None:
         with self.translated_errors():

@@ -84,7 +84,12 @@ class MemalchemyStorage(StrandsAdapter, Storage):
         """Store *data* under a key, in place of what is there.
 
         *occurred_at* is when it was written, if it comes from elsewhere.
+
+        Raises:
+            StorageError: *data* is no bytes, or as all methods do; nothing was written.
         """
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise StorageError(f"a storage holds bytes, not {type(data).__name__}")
         await self.run(partial(self._write, self._key(key), _value_of(data), occurred_at))
 
     async def read(self, key: str) -> bytes | None:

@@ -44,9 +44,8 @@ from memalchemy.maintenance.stored_tenants import (
     next_tenant_of_items,
     next_tenant_of_logs,
 )
+from memalchemy.maintenance.verify.check_log import check_log
 from memalchemy.maintenance.verify.items import ItemCheck
-from memalchemy.maintenance.verify.log_signatures import LogSignatureCheck
-from memalchemy.maintenance.verify.logs import LogCheck
 from memalchemy.maintenance.verify.report import Report, ReportBuilder, counted, remedy_of
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.maintenance.verify.words import count_lacking_words
@@ -309,21 +308,7 @@ class DatabaseCheck:
     async def _check_log(self, log: Log, sample: Sequence[int] | None) -> None:
         if sample is not None and not sample:
             return
-        check = LogCheck(self.db, log, self.report)
-        try:
-            if not await check.check_head():
-                return  # deleted since it was listed
-        except Corrupt as error:
-            self.report.add("unreadable", f"the head of the log: {error}", log)
-        try:
-            ranges = await (check.check_all() if sample is None else check.check_sample(sample))
-        except Corrupt as error:
-            self.report.add("unreadable", f"rows of the log cannot be read: {error}", log)
-            return
-        if self.db.signing.signs:
-            signatures = LogSignatureCheck(self.db, log, self.report, told=check.damaged)
-            await (signatures.check() if sample is None else signatures.check_sample(ranges))
-        for low, high in ranges:
+        for low, high in await check_log(self.db, log, self.report, sample):
             await self.text_indexes.check_rows(log, low, high)
 
     def _report_wrong_key(self, log: Log, key: UUID | None, count: int) -> None:

@@ -7,7 +7,7 @@ sees one moment.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -71,15 +71,25 @@ class StoreNamespace(NamedTuple):
 
 
 class ItemCheck:
-    """Check the items of one tenant and add what is found to a report."""
+    """Check the items of one tenant and add what is found to a report.
+
+    Args:
+        keyring: the keys to open items with, those of *db* unless it is given.
+    """
 
     def __init__(
-        self, db: Database, tenant: str, report: ReportBuilder, text_indexes: TextIndexCheck
+        self,
+        db: Database,
+        tenant: str,
+        report: ReportBuilder,
+        text_indexes: TextIndexCheck,
+        keyring: Keyring | None = None,
     ) -> None:
         self.db = db
         self.tenant = tenant
         self.report = report
         self.text_indexes = text_indexes
+        self._keyring = db.keyring if keyring is None else keyring
 
     async def count(self) -> int:
         """Count the items, expired ones too."""
@@ -139,11 +149,15 @@ class ItemCheck:
                 self._add("unreadable", rows.damaged[index], location, row.key)
             else:
                 self.report.payload_bytes += len(row.value)
-                await self._check_item(location, row)
+                await self.check_item(location, row)
 
-    async def _check_item(self, location: StoreNamespace, row: Any) -> None:
-        """Open an item, hold it to its signature, and compare its words with it."""
-        size, keys = len(row.value), self.db.signing
+    async def check_item(self, location: StoreNamespace, row: Any) -> None:
+        """Open an item, hold it to its signature, and compare its words with it.
+
+        Args:
+            row: a row of `read_items`, or another that has its columns.
+        """
+        size, keys = len(row.value), self._keyring.signing
         if row.version < 1:
             self._add_fault("version", f"it is at version {row.version}", location, row)
         if encryption.plain_codec(row.codec) != VALUE_CODEC:
@@ -151,7 +165,7 @@ class ItemCheck:
         if row.meta is None:
             self._add_fault("metadata", "its metadata is no JSON object", location, row)
         try:
-            value = await off_loop(size, partial(_open_item, location, row, self.db.keyring))
+            value = await off_loop(size, partial(_open_item, location, row, self._keyring))
         except KeyMissing as error:
             return self._add_unopened(SharedCause("key", self.tenant, error.key_id), location, row)
         except NotEncrypted as error:
@@ -177,7 +191,7 @@ class ItemCheck:
 
     def _add_unopened(self, cause: SharedCause, location: StoreNamespace, row: Any) -> None:
         """Count an item that cannot be opened because of the keys."""
-        if self.db.keyring.encrypts:
+        if self._keyring.encrypts:
             self.report.add_row(cause, f"the item {row.key!r}", location, affected=row.key)
         else:
             self.report.unopened += 1
@@ -198,30 +212,48 @@ class ItemCheck:
         for index, row in enumerate(rows):
             if index in rows.damaged:
                 self._add("unreadable", rows.damaged[index], location, row.key)
-                continue
-            which = f"the vector of field {row.field!r}, model {row.model!r}, part {row.part}"
-            if fault := _check_vector(row.vector, row.dimensions):
-                remedy = f"put the item again with its vectors: key {row.key!r}"
-                self._add("vector", f"{which} {fault}", location, row.key, remedy=remedy)
-                continue
-            try:
-                check_vectors(location.tenant, [row], self.db.signing)
-            except (Corrupt, KeyMissing) as error:
-                self._add_signature_error(error, f"{which} of {row.key!r}", location, row.key)
+            else:
+                self.check_vector(location, row)
+
+    def check_vector(self, location: StoreNamespace, row: Any) -> None:
+        """Look whether a vector can be searched, and hold it to its signature.
+
+        Args:
+            row: a row of `read_vectors`, or another that has its columns.
+        """
+        which = f"the vector of field {row.field!r}, model {row.model!r}, part {row.part}"
+        if fault := _check_vector(row.vector, row.dimensions):
+            remedy = f"put the item again with its vectors: key {row.key!r}"
+            self._add("vector", f"{which} {fault}", location, row.key, remedy=remedy)
+            return
+        try:
+            check_vectors(location.tenant, [row], self._keyring.signing)
+        except (Corrupt, KeyMissing) as error:
+            self._add_signature_error(error, f"{which} of {row.key!r}", location, row.key)
 
     async def _check_vector_sets(self, location: StoreNamespace, low: str, high: str) -> None:
         """Check that each item has the vectors that its signature tells of."""
-        if not self.db.signing.signs:
+        if not self._keyring.signing.signs:
             return
         binds = location.binds() | {"p_low": low, "p_high": high}
         sets: dict[tuple[str, bytes | None], list[bytes | None]] = {}
         for row in await run_query(self.db, read_vector_sets(self.db.dialect), binds):
             sets.setdefault((row.key, row.signature), []).append(row.vector_signature)
         for (key, signature), vectors in sets.items():
-            try:
-                self.db.signing.check_vectors(signature, vectors)
-            except (Corrupt, KeyMissing) as error:
-                self._add_signature_error(error, f"the item {key!r}", location, key)
+            self.check_vector_set(location, key, signature, vectors)
+
+    def check_vector_set(
+        self,
+        location: StoreNamespace,
+        key: str,
+        signature: bytes | None,
+        vectors: Sequence[bytes | None],
+    ) -> None:
+        """Check that an item has the vectors, of which it is given the signatures, that it had."""
+        try:
+            self._keyring.signing.check_vectors(signature, vectors)
+        except (Corrupt, KeyMissing) as error:
+            self._add_signature_error(error, f"the item {key!r}", location, key)
 
     async def _check_counters(self) -> None:
         """Compare the counters of changes with the vectors, which are read first: counters grow."""

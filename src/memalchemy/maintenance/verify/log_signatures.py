@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Any
 
+from memalchemy.codec.signatures import SigningKeys
 from memalchemy.codec.signed_rows import (
     checkpoint_content_of,
     delta_content_of,
     delta_words_of,
     head_content,
 )
-from memalchemy.database import READ, Database, off_loop
+from memalchemy.database import READ, Database, HostConnection, off_loop
 from memalchemy.database.signed_logs import read_signed_head, read_signed_rows
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotSigned
 from memalchemy.log import Log
@@ -28,10 +29,20 @@ ROWS_AT_ONCE = 100
 class LogSignatureCheck:
     """Check the signatures of one log and add what is found to a report."""
 
-    def __init__(self, db: Database, log: Log, report: ReportBuilder, told: Set[int]) -> None:
+    def __init__(
+        self,
+        db: Database,
+        log: Log,
+        report: ReportBuilder,
+        told: Set[int],
+        keys: SigningKeys | None = None,
+        connection: HostConnection | None = None,
+    ) -> None:
         self.db = db
         self.log = log
         self.report = report
+        self._keys = db.signing if keys is None else keys
+        self._connection = connection
         self._told = told
         """Positions whose payload is damaged, which has a finding of its own."""
 
@@ -45,9 +56,9 @@ class LogSignatureCheck:
         for table in ("checkpoints", "deltas"):
             await self._check_table(table)
         if head_is_right:
-            sums = partial(check_sums, self.db.dialect, self.log, self.db.signing)
+            sums = partial(check_sums, self.db.dialect, self.log, self._keys)
             try:
-                await self.db.run(sums, READ)
+                await self.db.run(sums, READ, connection=self._connection)
             except (NotSigned, KeyMissing):
                 pass  # a row that has no sum, which has its own finding
             except Corrupt as error:
@@ -60,19 +71,17 @@ class LogSignatureCheck:
             binds = self.log.binds() | {"p_after": low - 1, "p_limit": high - low + 1}
             for table in ("checkpoints", "deltas"):
                 statement = read_signed_rows(self.db.dialect, table=table)
-                rows = await run_query(self.db, statement, binds)
+                rows = await run_query(self.db, statement, binds, self._connection)
                 self._check_page(table, [row for row in rows if row.seq <= high])
 
     async def _check_head(self) -> bool:
         """Return whether the head is there and is what was signed."""
         statement = read_signed_head(self.db.dialect, locks=False)
-        heads = await run_query(self.db, statement, self.log.binds())
+        heads = await run_query(self.db, statement, self.log.binds(), self._connection)
         if not heads:
             return False
         content = head_content(heads[0])
-        return self._holds(
-            "the head", partial(self.db.signing.check_head, heads[0].signature, content)
-        )
+        return self._holds("the head", partial(self._keys.check_head, heads[0].signature, content))
 
     async def _check_table(self, table: str) -> None:
         pages = scan(
@@ -80,6 +89,7 @@ class LogSignatureCheck:
             lambda _: read_signed_rows(self.db.dialect, table=table),
             self.log.binds() | {"p_after": -1},
             lambda last: {"p_after": last.seq},
+            self._connection,
             size=ROWS_AT_ONCE,
         )
         async for page in pages:
@@ -87,7 +97,7 @@ class LogSignatureCheck:
             await off_loop(size, partial(self._check_page, table, page))
 
     def _check_page(self, table: str, page: list[Any]) -> None:
-        keys, log_id = self.db.signing, self.log.key
+        keys, log_id = self._keys, self.log.key
         for row in page:
             if table == "checkpoints":
                 place = {"checkpoint_id": row.checkpoint_id, "seq": row.seq}

@@ -17,9 +17,9 @@ from typing import Any
 
 from sqlalchemy import Executable, and_, bindparam, func, literal_column, select
 
-from memalchemy.codec.encryption import is_encrypted
+from memalchemy.codec.encryption import Keyring, is_encrypted
 from memalchemy.codec.values import Parts, state_size
-from memalchemy.database import Database, off_loop
+from memalchemy.database import Database, HostConnection, off_loop
 from memalchemy.dialects import Dialect
 from memalchemy.keys import decode_namespace
 from memalchemy.log import STATES, Log
@@ -33,6 +33,7 @@ from memalchemy.log.tables import (
     of_log,
     routed,
     same_log,
+    truncate_to_second,
 )
 from memalchemy.maintenance.command_names import program
 from memalchemy.maintenance.log_positions import list_positions, scan_positions
@@ -66,12 +67,26 @@ Range = tuple[int, int]
 
 
 class LogCheck:
-    """Check one log and add what is found to a report."""
+    """Check one log and add what is found to a report.
 
-    def __init__(self, db: Database, log: Log, report: ReportBuilder) -> None:
+    Args:
+        keyring: the keys to open rows with, those of *db* unless it is given.
+        connection: a snapshot to read on.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        log: Log,
+        report: ReportBuilder,
+        keyring: Keyring | None = None,
+        connection: HostConnection | None = None,
+    ) -> None:
         self.db = db
         self.log = log
         self.report = report
+        self._keyring = db.keyring if keyring is None else keyring
+        self._connection = connection
         self._rebuilt = RebuiltStates()
         self._newest_intact: tuple[int, str] | None = None
         """The position and the id of the newest checkpoint so far that is whole."""
@@ -106,6 +121,12 @@ class LogCheck:
             )
         if not head.meta_readable:
             self._add("metadata", "the metadata of the thread is no JSON object")
+        if head.active_at != truncate_to_second(head.updated_at):
+            self._add(
+                "head",
+                "its active_at is not the second of its last write: lists have the log in a wrong "
+                "place, or not at all",
+            )
         if head.deleted_at is not None:
             # Pending writes may wait there for the first checkpoint of the thread's next life.
             if head.last_but_writes or head.last_name or head.head_id is not None:
@@ -128,7 +149,9 @@ class LogCheck:
     async def check_all(self) -> list[Range]:
         """Check every row; return the ranges of positions that were read."""
         ranges: list[Range] = []
-        pages = scan_positions(self.db, self.log, "deltas", identified_by=("seq",))
+        pages = scan_positions(
+            self.db, self.log, "deltas", self._connection, identified_by=("seq",)
+        )
         async for page in pages:
             # A cell that cannot be read is reported when its row is read with its payload.
             for batch in batches(page, _stored_bytes, most_rows=BATCH_ROWS):
@@ -148,7 +171,7 @@ class LogCheck:
                 continue
             binds = self.log.binds() | {"p_after": position - 1, "p_limit": 1}
             statement = list_positions(self.db.dialect, table="deltas")
-            found = await run_query(self.db, statement, binds, identified_by=("seq",))
+            found = await self._run(statement, binds, identified_by=("seq",))
             seq = found[0].seq if found else position
             if found:
                 await self._check_rows(seq, seq)
@@ -161,7 +184,7 @@ class LogCheck:
 
     async def _check_rows(self, low: int, high: int) -> None:
         binds = self.log.binds() | {"p_low": low, "p_high": high}
-        rows = await run_query(self.db, read_rows(self.db.dialect), binds, identified_by=("seq",))
+        rows = await self._run(read_rows(self.db.dialect), binds, identified_by=("seq",))
         for index, row in enumerate(rows):
             self.report.rows += 1
             if index in rows.damaged:
@@ -178,7 +201,7 @@ class LogCheck:
             self._rebuilt.drop_unused_after(row.seq)
 
     async def _check_entry(self, row: Any) -> None:
-        keyring = self.db.keyring
+        keyring = self._keyring
         fault = await off_loop(len(row.payload), partial(check_entry, self.log, row, keyring))
         if fault is None:
             self.report.entries += row.kind == "entry"
@@ -231,7 +254,7 @@ class LogCheck:
 
     def _add_unopened(self, fault: Fault, row: Any) -> None:
         """Count a row that cannot be opened because of the keys."""
-        if not self.db.keyring.encrypts:
+        if not self._keyring.encrypts:
             self.report.unopened += 1
             return
         cause = SharedCause(fault.code, self.log.tenant, fault.key_id)
@@ -255,7 +278,7 @@ class LogCheck:
         A failure is tried again with one statement that reads the whole chain: the base at hand
         may be of a log that was deleted and begun anew since.
         """
-        keyring = self.db.keyring
+        keyring = self._keyring
         if is_unopenable(row, keyring) or self._is_plaintext_of_unencrypted(row):
             return rebuild_state(self.log, row, None, keyring)  # a fault: no key, or damaged bytes
         base = self._rebuilt.get(row.base_seq) if row.base_kind is not None else None
@@ -266,7 +289,7 @@ class LogCheck:
                 return result
         binds = self.log.binds() | {"p_seq": row.seq}
         statement = read_chain(self.db.dialect)
-        chain = await run_query(self.db, statement, binds, identified_by=("seq",))
+        chain = await self._run(statement, binds, identified_by=("seq",))
         if chain.damaged:
             first = min(chain.damaged)
             return Fault(chain[first].seq, "unreadable", chain.damaged[first])
@@ -314,6 +337,7 @@ class LogCheck:
             lambda _: list_names_without_state(self.db.dialect),
             self.log.binds() | {"p_low": low, "p_high": high},
             lambda last: {"p_low": last.seq + 1},
+            self._connection,
         )
         async for page in pages:
             for row in page:
@@ -416,7 +440,14 @@ class LogCheck:
         self.report.add(code, sentence, self.log, **details)
 
     async def _query(self, statement: Executable, **binds: Any) -> Answer:
-        return await run_query(self.db, statement, self.log.binds() | binds)
+        return await self._run(statement, self.log.binds() | binds)
+
+    async def _run(
+        self, statement: Executable, binds: Mapping[str, Any], identified_by: Sequence[str] = ()
+    ) -> Answer:
+        return await run_query(
+            self.db, statement, binds, self._connection, identified_by=identified_by
+        )
 
     # --- Remedies ----------------------------------------------------------------------------
 

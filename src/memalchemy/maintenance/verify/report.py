@@ -14,7 +14,7 @@ CODES = {
     "orphan": "rows of a log whose head is gone, or vectors of an item that is gone",
     "log-id": "the key of a log is not the one that its tenant, thread and namespace make",
     "tenant": "rows say another tenant than their log",
-    "head": "a log's head does not name its newest checkpoint",
+    "head": "a log's head does not name its newest checkpoint, or its last write",
     "position": "a log would allot a position that is taken",
     "tombstone": "a deleted thread still has rows",
     "state-missing": "a state is gone that a checkpoint names or others build on",

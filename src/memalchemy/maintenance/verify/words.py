@@ -15,9 +15,9 @@ async def count_lacking_words(db: Database, thread_id: str | None, report: Repor
     """Add what rows of the tenant lack to a report, each kind as one finding.
 
     Only a rotation's note says for certain that rows without words had some. In an encrypted
-    database that may hold words readable, rows beside others with words lack theirs, and so do all
-    rows if none of the tenant has words: that database was written when it might not hold them.
-    Other rows may be of a class with ``index_text=False``, and are only worth a note.
+    database that may hold words readable, all rows lack theirs if none of the tenant has words:
+    that database was written when it might not hold them. Other rows may be of a class with
+    ``index_text=False``, and are only worth a note.
     """
     if not (db.keyring.is_readable("text") or db.keyring.is_readable("fields")):
         return
@@ -39,26 +39,18 @@ async def count_lacking_words(db: Database, thread_id: str | None, report: Repor
     unnamed = check.unnamed_namespaces
     if not unnamed:
         return
-    without = not (await has_words(db, "logs") or await has_words(db, "items"))
-    lacking = [one for one in unnamed if without or await has_words(db, one.kind, one.namespace)]
-    others = [one for one in unnamed if one not in lacking]
     remedy = f"{command} --namespace NAMESPACE, or --all-namespaces"
-    if lacking:
+    sentence = _sentence(sum(one.rows for one in unnamed), _names(unnamed))
+    if await has_words(db, "logs") or await has_words(db, "items"):
         report.add(
             "lost-words",
-            _sentence(sum(one.rows for one in lacking), _names(lacking)),
-            tenant=db.tenant,
-            remedy=remedy,
-        )
-    if others:
-        report.add(
-            "lost-words",
-            _sentence(sum(one.rows for one in others), _names(others))
-            + ", as it should be if they were written with index_text=False",
+            f"{sentence}, as it should be if they were written with index_text=False",
             severity="note",
             tenant=db.tenant,
             remedy=remedy,
         )
+    else:
+        report.add("lost-words", sentence, tenant=db.tenant, remedy=remedy)
 
 
 def _sentence(rows: int, where: str) -> str:

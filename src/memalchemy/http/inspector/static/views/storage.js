@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { h, s, put, visible } from "../dom.js";
-import { bytes, plural, ratio } from "../format.js";
+import { bytes, plural } from "../format.js";
 import { during, empty, framework, hue, ownName } from "../parts.js";
 import { threadRow } from "./threads.js";
 
@@ -13,13 +13,12 @@ export function storage({ root, signal, title }) {
   const draw = (quiet) => during(place, signal, async () => {
     const got = await get("space", {}, signal);
     if (!got.file_bytes && !got.stored_bytes) return empty("storage", "Nothing is stored yet", "Sizes appear here with the first step, entry or item.");
-    const saved = ratio(got.raw_bytes, got.stored_bytes);
     if (got.measuring && !got.kinds.length) setTimeout(() => !signal.aborted && draw(true), 3000);
     return [
       h("div.tiles", {},
         tile("Database", bytes(got.file_bytes), got.estimated ? "of a sample of threads" : "all tables and indexes"),
-        tile("Stored", bytes(got.stored_bytes), "states and entries"),
-        tile("As whole states", bytes(got.raw_bytes), saved ? `stored ${saved} smaller` : "before they were encoded"),
+        tile("Stored", bytes(got.stored_bytes), "states and entries, without words and indexes"),
+        tile("As whole states", bytes(got.raw_bytes), "if each was stored in full"),
         tile("Free", bytes(got.free_bytes), "within the database's files")),
       !got.kinds.length ? h("p.muted", { role: "status" }, "The rest is being measured. It appears here by itself.") : h("section.card", { "aria-labelledby": "kinds-title" }, h("div.card-head", {}, h("h2", { id: "kinds-title" }, "By kind"), h("span.spacer"), h("span.muted", {}, bytes(sum(got.kinds)))), stacked(got.kinds)),
       h("div.halves", {},

@@ -1,0 +1,60 @@
+"""Every command is either tried beside edited rows, or is no job that goes over the rows of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from memalchemy.cli.app import app
+
+BEHAVIOUR = Path(__file__).parent.parent / "behaviour"
+
+TRIED = {
+    "copy": "test_copies_go_on.py",
+    "forget": "test_jobs_go_on.py",
+    "prune": "test_jobs_go_on.py",
+    "rotate-keys": "test_rotations_go_on.py",
+    "sign": "test_jobs_go_on.py",
+    "store sweep": "test_jobs_go_on.py",
+    "vacuum": "test_jobs_go_on.py",
+}
+"""The module that runs each job once for every edit of a column."""
+
+OTHERS = {
+    "of one thread, item or file": {
+        "backup", "delete", "diff", "fork", "history", "show", "store get", "store put", "store rm",
+        "tail",
+    },
+    "reads, and says what it could not read": {
+        "anchor", "check", "current", "export", "index show", "inspect", "log ls", "search",
+        "stats", "store export", "store ls", "store search", "tenants list", "tenants status",
+        "threads", "verify",
+    },
+    "of the schema, or of an index": {
+        "distribute", "downgrade", "grants", "index build", "index drop", "tenants enforce",
+        "tenants release", "upgrade",
+    },
+    "writes what is derived, and counts what it could not read": {"rebuild-words"},
+    "writes what it is given": {"demo", "generate-key", "import", "serve", "store import"},
+}  # fmt: skip
+
+
+def commands(group: Any, prefix: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{name} ")
+        else:
+            yield f"{prefix}{name}"
+
+
+def test_every_command_is_a_job_that_is_tried_or_none() -> None:
+    found = set(commands(typer.main.get_command(app)))
+
+    assert found == set(TRIED).union(*OTHERS.values())
+
+
+def test_each_job_has_a_module_that_tries_it() -> None:
+    assert [module for module in TRIED.values() if not (BEHAVIOUR / module).is_file()] == []

@@ -325,7 +325,7 @@ def citus(session: nox.Session) -> None:
     beside = ("python", "tests/citus/cluster.py", "--source", source, "--cache", str(cache), "--")
     # The cluster is one, so the tests run one after another.
     tests = session.posargs or ("tests/citus", "tests/behaviour")
-    options = ("-p", "no:cacheprovider", "--databases", "citus", "--length", "any")
+    options = ("-p", "no:cacheprovider", "--databases", "citus", "--tiers", "core,ci,release,citus")
     session.run(*beside, "python", "-m", "pytest", *options, *tests, env=_in_memory())
 
 

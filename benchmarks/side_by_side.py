@@ -30,7 +30,7 @@ from benchmarks.measure import (
 )
 from benchmarks.servers import file_size, total_size
 from benchmarks.workload import Message
-from memalchemy.database.executors.sqlite_readers import READERS
+from memalchemy.database.sqlite.readers import READERS
 
 LENGTHS = (50, 200, 1_000)
 PROMISED = 200

@@ -36,13 +36,13 @@ FOREIGN = {
         "_fork_safe_locks.py",
         "_at_fork_reinit",
     ): "threading: a lock that a vanished thread holds is made free",
-    ("database/aiosqlite_connection.py", "_execute"): (
+    ("database/sqlite/aiosqlite_connection.py", "_execute"): (
         "aiosqlite: a whole program runs in the connection's thread"
     ),
-    ("database/aiosqlite_connection.py", "_trans_context_manager"): (
+    ("database/sqlite/aiosqlite_connection.py", "_trans_context_manager"): (
         "SQLAlchemy: the block of a savepoint that was ended inside it"
     ),
-    ("database/aiosqlite_connection.py", "_transaction_is_active"): "SQLAlchemy: the same",
+    ("database/sqlite/aiosqlite_connection.py", "_transaction_is_active"): "SQLAlchemy: the same",
     ("database/executors/asyncpg.py", "_transport"): (
         "asyncpg: the setting of a tenant is sent with its statement, in one round trip"
     ),

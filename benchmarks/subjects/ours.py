@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.servers import file_size, total_size
 from memalchemy import Checkpointer, Database
-from memalchemy.database.executors.sqlite_readers import READERS
+from memalchemy.database.sqlite.readers import READERS
 
 
 class Ours:

@@ -29,7 +29,8 @@ from memalchemy import (
     __version__,
     migrate,
 )
-from memalchemy.database import READ, WRITE_ROWS, sqlite_connections
+from memalchemy.database import READ, WRITE_ROWS
+from memalchemy.database.sqlite import connections
 from memalchemy.statements import Program
 from servers import Postgres
 from waiting import until, wait_until
@@ -353,7 +354,7 @@ class LooksAsTime:
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> LooksAsTime:
     clock = LooksAsTime()
-    monkeypatch.setattr(sqlite_connections, "time", clock)
+    monkeypatch.setattr(connections, "time", clock)
     return clock
 
 

@@ -89,12 +89,12 @@ OPEN_FILES = """
 import asyncio, os, signal, sqlite3, sys, threading
 from sqlalchemy import create_engine
 from memalchemy import DatabaseUnreachable
-from memalchemy.database import sqlite_forks
+from memalchemy.database.sqlite import forks
 from memalchemy.sync import Database, Store
 
 url, holder, user = sys.argv[1:]
 if holder in ("own_transaction", "snapshot"):
-    sqlite_forks.PATIENCE = 0.2  # they last for longer than any patience
+    forks.PATIENCE = 0.2  # they last for longer than any patience
 path = url.removeprefix("sqlite:///")
 db = Database(url)
 store = Store(db)
@@ -359,10 +359,10 @@ def test_every_lock_that_lives_with_the_process_is_one_that_a_fork_knows() -> No
     own = {
         "_fork_safe_locks.py",
         # Made anew in a child, with what they guard.
-        "database/executors/sqlite.py",
-        "database/executors/sqlite_readers.py",
-        "database/executors/sqlite_writer.py",
-        "database/sqlite_forks.py",
+        "database/sqlite/executor.py",
+        "database/sqlite/readers.py",
+        "database/sqlite/writer.py",
+        "database/sqlite/forks.py",
         "database/thread_future.py",  # nobody waits for it
         "search/_vector_cache.py",
         "sync/loop.py",

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import select
 
 from memalchemy import Checkpointer, Database, Store, ThreadLog, events, space
-from memalchemy.database import sqlite_shrink
+from memalchemy.database.sqlite import shrink
 from memalchemy.log.tables import THREADS
 from servers import Postgres
 
@@ -144,7 +144,7 @@ async def test_nothing_is_left_of_rows_that_were_moved_from_page_to_page(path: P
 async def test_a_file_that_is_too_large_to_be_rewritten_is_named(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sqlite_shrink, "REWRITTEN_BYTES", 4096)
+    monkeypatch.setattr(shrink, "REWRITTEN_BYTES", 4096)
     async with Database(f"sqlite:///{path}") as db:
         traces = await fill_with_growing_rows(db)
 
@@ -172,7 +172,7 @@ async def test_a_deleted_thread_leaves_its_ids_once_the_file_is_vacuumed(path: P
 async def test_a_log_that_somebody_reads_is_told_and_emptied_later(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memalchemy.database.sqlite_shrink.LOG_ATTEMPTS", 2)
+    monkeypatch.setattr("memalchemy.database.sqlite.shrink.LOG_ATTEMPTS", 2)
     async with Database(f"sqlite:///{path}") as db:
         traces = await fill(db)
         reader = sqlite3.connect(path, isolation_level=None)

@@ -18,7 +18,7 @@ from workers import proof
 from workers.states import name_of, state_of
 
 from memalchemy import Checkpointer, Database, Store, ThreadLog
-from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
+from memalchemy.database.sqlite.aiosqlite_connection import AioSQLiteConnection
 from waiting import A_WHILE, give_time_to_go_wrong, until
 
 TASKS, ROUNDS = 40, 6

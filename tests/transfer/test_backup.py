@@ -14,7 +14,7 @@ import pytest
 from contents import everything, fill
 
 from memalchemy import CapabilityMissing, Checkpointer, Conflict, Corrupt, Database
-from memalchemy.database.sqlite_backup import back_up
+from memalchemy.database.sqlite.backup import back_up
 from memalchemy.errors import DatabaseUnreachable
 
 WRITER = """
@@ -102,7 +102,7 @@ async def is_a_prefix(copied: Path, told: int) -> None:
 async def test_a_backup_ends_though_somebody_commits_at_every_step(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memalchemy.database.sqlite_backup.STEP_PAGES", 5)
+    monkeypatch.setattr("memalchemy.database.sqlite.backup.STEP_PAGES", 5)
     copied = file.with_name("backup.db")
     async with opened(file) as db:
         await Checkpointer(db).save({"n": 1}, "t")
@@ -185,7 +185,7 @@ async def test_a_backup_that_is_killed_leaves_nothing_under_its_name(file: Path)
     async with opened(file) as db:
         await fill(db)
     script = (
-        "import asyncio, os, memalchemy.database.sqlite_backup as b\n"
+        "import asyncio, os, memalchemy.database.sqlite.backup as b\n"
         "from memalchemy import Database\n"
         "b.os.link = b.Path.replace = lambda *a: os.kill(os.getpid(), 9)\n"
         f"asyncio.run(Database('sqlite:///{file}').backup({str(file.with_name('backup.db'))!r}))\n"

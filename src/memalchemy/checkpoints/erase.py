@@ -14,7 +14,7 @@ from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
 from memalchemy.database.proven_jobs import Damage, each_proven
-from memalchemy.database.sqlite_shrink import erase_deleted_bytes
+from memalchemy.database.sqlite.shrink import erase_deleted_bytes
 from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.errors import Corrupt

@@ -19,7 +19,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 
 from memalchemy import migrate
 from memalchemy.contracts import Durability, Health, MigrateMode
-from memalchemy.database import sqlite_forks
 from memalchemy.database.clock import read_takes_writes
 from memalchemy.database.compiled import execute_with_sqlalchemy
 from memalchemy.database.connection_lock import ConnectionLock
@@ -41,7 +40,6 @@ from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.executors.batching import BatchedRow, Batcher
 from memalchemy.database.executors.host import HostConnection, run_on_host
 from memalchemy.database.executors.sqlalchemy import SQLAlchemyExecutor
-from memalchemy.database.executors.sqlite import SQLiteExecutor
 from memalchemy.database.first_statement import prepare
 from memalchemy.database.intent import Intent, Kind
 from memalchemy.database.program_runner import (
@@ -51,7 +49,9 @@ from memalchemy.database.program_runner import (
     run_observed,
     run_program,
 )
-from memalchemy.database.sqlite_backup import Progress, complete_or_absent
+from memalchemy.database.sqlite import forks
+from memalchemy.database.sqlite.backup import Progress, complete_or_absent
+from memalchemy.database.sqlite.executor import SQLiteExecutor
 from memalchemy.database.tenant_wall import (
     NO_WALL,
     HostWall,
@@ -254,7 +254,7 @@ class Backend:
             if self._is_ready:
                 return
             if self.dialect.single_writer and self.url.database is not None:
-                sqlite_forks.refuse_inherited(self.url.database)
+                forks.refuse_inherited(self.url.database)
             if self._migrate == "upgrade":
                 if not await self._is_migrated():
                     await self.migrate("head", only_if_needed=True)

@@ -14,7 +14,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.database import Database
-from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
+from memalchemy.database.sqlite.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.dialects import parse_url
 from memalchemy.errors import DatabaseUnreachable, NotFound
 

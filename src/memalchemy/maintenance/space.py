@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from memalchemy.contracts import Advice, Progress
 from memalchemy.database import MAINTENANCE, Database
-from memalchemy.database.sqlite_shrink import file_pages, file_step, pause_for_others, shrink_file
+from memalchemy.database.sqlite.shrink import file_pages, file_step, pause_for_others, shrink_file
 from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.events import Event, operation
 from memalchemy.keys import INTERNAL_RANGE, decode_namespace

@@ -53,7 +53,7 @@ from memalchemy.database import (
 )
 from memalchemy.database.proven_jobs import Damage, each_proven
 from memalchemy.database.signed_items import check_vector_sets
-from memalchemy.database.sqlite_shrink import erase_deleted_bytes
+from memalchemy.database.sqlite.shrink import erase_deleted_bytes
 from memalchemy.dialects import MAX_LISTED
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.events import Event, operation

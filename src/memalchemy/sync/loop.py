@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from memalchemy import _detached
-from memalchemy.database import sqlite_forks
+from memalchemy.database.sqlite import forks
 
 T = TypeVar("T")
 
@@ -300,7 +300,7 @@ _paused: list[Callable[[], object]] = []
 
 
 def _before_fork() -> None:
-    sqlite_forks.settle()
+    forks.settle()
     _paused.extend([runner.pause() for runner in list(_running)])
 
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
-from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.database.connection_lock import ConnectionLock, connection_of
 from memalchemy.database.program_runner import synchronous
+from memalchemy.database.sqlite.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.dialects import Dialect, dialect_of
 
 T = TypeVar("T")

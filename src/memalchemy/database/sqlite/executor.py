@@ -21,24 +21,24 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from memalchemy import migrate
-from memalchemy.database import sqlite_forks
-from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.executors.base import Attempt, Executor
-from memalchemy.database.executors.sqlite_readers import ATTEMPTS, Readers
-from memalchemy.database.executors.sqlite_writer import Writer, WriterLease
 from memalchemy.database.intent import Kind
 from memalchemy.database.payload_logs import ENGINE_NAME
 from memalchemy.database.program_runner import synchronous
-from memalchemy.database.sqlite_backup import Progress, back_up
-from memalchemy.database.sqlite_connections import (
+from memalchemy.database.sqlite import forks
+from memalchemy.database.sqlite.aiosqlite_connection import AioSQLiteConnection
+from memalchemy.database.sqlite.backup import Progress, back_up
+from memalchemy.database.sqlite.connections import (
     MemoryConnection,
     SQLiteConnection,
     TransactionConnection,
     engine_for,
     open_connection,
 )
-from memalchemy.database.sqlite_read_only import open_read_only, unsettled
+from memalchemy.database.sqlite.read_only import open_read_only, unsettled
+from memalchemy.database.sqlite.readers import ATTEMPTS, Readers
+from memalchemy.database.sqlite.writer import Writer, WriterLease
 from memalchemy.dialects.sqlite import prepare
 from memalchemy.errors import (
     CapabilityMissing,
@@ -82,7 +82,7 @@ class SQLiteExecutor(Executor):
         self._statement_timeout = statement_timeout
         self._memory: MemoryConnection | None = None
         self._readers: Readers | None = None
-        self._opened: sqlite_forks.FileId | None = None
+        self._opened: forks.FileId | None = None
         """The file that was opened first, by which the others are held to be the same."""
         self._transaction_engine: AsyncEngine | None = None
         self._lock = threading.Lock()
@@ -284,7 +284,7 @@ class SQLiteExecutor(Executor):
             with suppress(OSError):  # it is there, or SQLite says what is wrong
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         while True:
-            connection = sqlite_forks.connect(self._path, place, uri=not self.may_create)
+            connection = forks.connect(self._path, place, uri=not self.may_create)
             connection.closing = self._closing
             try:
                 prepare(

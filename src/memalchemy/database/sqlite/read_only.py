@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from memalchemy.database import sqlite_forks
-from memalchemy.database.sqlite_connections import SQLiteConnection
+from memalchemy.database.sqlite import forks
+from memalchemy.database.sqlite.connections import SQLiteConnection
 from memalchemy.errors import DatabaseUnreachable
 
 TICK = 0.05
@@ -119,7 +119,7 @@ def _is_still(path: str, state: _Resting | None) -> bool:
 
 def _connect(path: str, *, immutable: bool) -> SQLiteConnection:
     name = quote(Path(path).absolute().as_posix())
-    return sqlite_forks.connect(
+    return forks.connect(
         path,
         f"file:{name if name.startswith('/') else f'/{name}'}?mode=ro"
         + ("&immutable=1" if immutable else ""),

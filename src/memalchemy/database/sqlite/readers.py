@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from memalchemy import _detached
-from memalchemy.database import sqlite_forks
 from memalchemy.database.direct_connection import SQLiteDirectConnection
-from memalchemy.database.sqlite_read_only import unsettled
+from memalchemy.database.sqlite import forks
+from memalchemy.database.sqlite.read_only import unsettled
 from memalchemy.database.thread_future import Outcome, ThreadFuture, resolve
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class _Reader:
         self._direct: SQLiteDirectConnection | None = None
         self.in_use: Any = threading.RLock()
         self._is_running = False
-        sqlite_forks.keep(self)
+        forks.keep(self)
         self.thread: threading.Thread = _detached.create_thread(self._run, name="memalchemy-reader")
         self.thread.start()
 

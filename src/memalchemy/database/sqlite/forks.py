@@ -24,7 +24,7 @@ import weakref
 from contextlib import suppress
 from typing import Any, Protocol
 
-from memalchemy.database.sqlite_connections import SQLiteConnection
+from memalchemy.database.sqlite.connections import SQLiteConnection
 from memalchemy.errors import DatabaseUnreachable
 
 PATIENCE = 5.0

@@ -15,7 +15,7 @@ import aiosqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.database.direct_connection import SQLiteDirectConnection
-from memalchemy.database.sqlite_connections import connection_in_transaction
+from memalchemy.database.sqlite.connections import connection_in_transaction
 from memalchemy.errors import MemalchemyError
 
 T = TypeVar("T")

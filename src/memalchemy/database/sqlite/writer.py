@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from memalchemy import _detached
-from memalchemy.database import sqlite_forks
 from memalchemy.database.direct_connection import SQLiteDirectConnection
+from memalchemy.database.sqlite import forks
 from memalchemy.database.thread_future import ThreadFuture, resolve
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 
@@ -85,7 +85,7 @@ class Writer:
         self._direct: SQLiteDirectConnection | None = None
         self.in_use: Any = threading.RLock()
         if not is_the_database:
-            sqlite_forks.keep(self)
+            forks.keep(self)
 
     async def run(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
         """Return the result of *job* after its commit.

@@ -204,7 +204,7 @@ class Backend:
         batch: Callable[[], BatchedRow[Any]] | None = None,
     ) -> Any:
         """Run *program* for *tenant*; see `Database.run`, which has checked its intent."""
-        in_thread = connection is None and isinstance(self._executor, SQLiteExecutor)
+        in_thread = connection is None and self._executor.is_embedded
         job = partial(
             run_program,
             make=program,
@@ -368,8 +368,8 @@ class Backend:
                 set_tenant_of(connection, self.dialect, tenant)
                 return inner(connection)
 
-        if write and isinstance(self._executor, SQLiteExecutor):
-            self._executor.may_create = True
+        if write:
+            self._executor.allow_creation()
         if statements_are_observed():
             job = partial(run_observed, job)
         kind: Kind = "transaction" if write else "read"
@@ -451,7 +451,7 @@ class Backend:
 
     async def back_up(self, file: str, progress: Progress, *, force: bool) -> int:
         self._after_fork()
-        if not isinstance(self._executor, SQLiteExecutor):
+        if not self._executor.is_embedded:
             raise CapabilityMissing(await self._say_how_to_back_up(file))
         with translating(self.translate), complete_or_absent(file, force=force) as part:
             return await self._executor.back_up(part, progress)
@@ -493,14 +493,9 @@ class Backend:
     async def close(self, *, in_thread: bool = True) -> None:
         """Close; not *in_thread*: without a thread, which an ending process cannot start."""
         self._after_fork()
-        if isinstance(self._executor, SQLiteExecutor):
-            if in_thread:
-                await self._executor.close()
-            else:
-                self._executor.close_in_this_thread()
+        await self._executor.close(in_thread=in_thread)
+        if self._executor.is_embedded:
             self._is_ready = False  # the file may be replaced before it is used again
-        else:
-            await self._executor.close()
 
     @asynccontextmanager
     async def _in_transaction(
@@ -690,7 +685,7 @@ class Backend:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._is_ready = False
-            if isinstance(self._executor, SQLiteExecutor):
+            if self._executor.is_embedded:
                 _left_to_the_parent.append(self._executor)
                 self._executor = self._new_executor()
 

@@ -6,7 +6,8 @@ import abc
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -30,6 +31,11 @@ class Executor(abc.ABC):
 
     A job is a function of a `JobConnection` that can run again from the start. Errors of drivers
     are translated by the caller.
+    """
+
+    is_embedded: ClassVar[bool] = False
+    """True if the database is in this process: programs run in the executor's own threads, no
+    connection goes over to a child process, and the file may be another one after `close`.
     """
 
     @property
@@ -60,8 +66,18 @@ class Executor(abc.ABC):
         """Return a block that has a connection whose reads all see one moment."""
 
     @abc.abstractmethod
-    async def close(self) -> None:
-        """Finish queued jobs and close the connections of the running loop."""
+    async def close(self, *, in_thread: bool = True) -> None:
+        """Finish queued jobs and close the connections of the running loop.
+
+        Not *in_thread*: without a thread, which an ending process cannot start.
+        """
+
+    def allow_creation(self) -> None:  # noqa: B027 - a server's database is there
+        """Create the database if it is not there, from now on."""
+
+    async def back_up(self, file: Path, progress: Callable[[int, int], None]) -> int:
+        """Copy an embedded database into the new *file* as of one moment; return its size."""
+        raise NotImplementedError
 
     @property
     def holds_writer(self) -> bool:

@@ -139,7 +139,7 @@ class SQLAlchemyExecutor(Executor):
         assert self._dialect.snapshot_isolation is not None
         return self.transaction(self._dialect.snapshot_isolation)
 
-    async def close(self) -> None:
+    async def close(self, *, in_thread: bool = True) -> None:
         """Close the running loop's connections, and those of loops that have ended."""
         if self._host_engine is None:
             await self._engines.close()

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import aiosqlite
 from sqlalchemy import Connection, event
@@ -64,6 +64,8 @@ class SQLiteExecutor(Executor):
     their own, which see the last commit.
     """
 
+    is_embedded: ClassVar[bool] = True
+
     def __init__(
         self,
         path: str | None,
@@ -110,6 +112,9 @@ class SQLiteExecutor(Executor):
             return await result
         self._refuse_while_held()
         return await self.writer.run(job)
+
+    def allow_creation(self) -> None:
+        self.may_create = True
 
     def file_bytes(self) -> int | None:
         """Return the size of the file with its write-ahead log; ``None`` in memory."""
@@ -190,10 +195,13 @@ class SQLiteExecutor(Executor):
         finally:
             lease.give_back()
 
-    async def close(self) -> None:
-        await asyncio.to_thread(self.close_in_this_thread)
+    async def close(self, *, in_thread: bool = True) -> None:
+        if in_thread:
+            await asyncio.to_thread(self._close)
+        else:
+            self._close()
 
-    def close_in_this_thread(self) -> None:
+    def _close(self) -> None:
         """Finish queued jobs and close every connection. Blocks."""
         self._refuse_while_held()
         memory = self._memory

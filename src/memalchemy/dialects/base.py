@@ -712,7 +712,7 @@ class Dialect:
     transactional_ddl: ClassVar[bool] = True
     dynamic_types: ClassVar[bool] = False
     snapshot_isolation: ClassVar[str | None] = None
-    unknown_commits: ClassVar[frozenset[str]] = frozenset()
+    unknown_commits: frozenset[str] = frozenset()
     driver_errors: ClassVar[tuple[type[Exception], ...]] = ()
     connect_options: ClassVar[tuple[str, ...]] = ()
     advice: ClassVar[Mapping[str, str]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from sqlalchemy import ColumnElement, Connection, Executable, FromClause, bindparam, text
@@ -109,18 +109,6 @@ def _of_shards(command: str, columns: str) -> str:
     )
 
 
-_CITUS_CAPABILITIES: Mapping[str, Any] = {
-    # It pulls a statement to the coordinator whose CTE writes, and lets no transaction of one
-    # statement span two nodes without a commit of two phases.
-    "variants": (CITUS,),
-    # A node was lost while it committed its part.
-    "unknown_commits": frozenset({"XX000"}),
-    "statements": _CitusStatements(),
-    "text": _CitusTextIndexes(),
-    "maintenance": _CitusMaintenance(),
-}
-
-
 def is_distributed(connection: Connection, schema: str | None) -> bool:
     """Return whether Citus has distributed the tables in *schema*; one query on other servers."""
     if not connection.scalar(text("SELECT to_regclass('pg_catalog.pg_dist_partition')")):
@@ -136,5 +124,12 @@ def is_distributed(connection: Connection, schema: str | None) -> bool:
 
 
 def distribute(dialect: Dialect) -> None:
-    """Give *dialect* the capabilities and parts for tables that Citus has distributed."""
-    vars(dialect).update(_CITUS_CAPABILITIES)
+    """Give *dialect* the variant and the parts for tables that Citus has distributed."""
+    # Citus pulls a statement to the coordinator whose CTE writes, and lets no transaction of one
+    # statement span two nodes without a commit of two phases.
+    dialect.variants = (CITUS,)
+    # A node was lost while it committed its part.
+    dialect.unknown_commits = frozenset({"XX000"})
+    dialect.statements = _CitusStatements()
+    dialect.text = _CitusTextIndexes()
+    dialect.maintenance = _CitusMaintenance()

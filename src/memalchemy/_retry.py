@@ -1,4 +1,4 @@
-"""Retry of a change that others may be faster with."""
+"""Try a change again after a conflict with another writer."""
 
 from __future__ import annotations
 

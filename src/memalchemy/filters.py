@@ -92,10 +92,10 @@ class Filter:
         return read
 
     def equalities(self) -> list[tuple[str, list[Any]]]:
-        """JSON pointers of fields, each with scalars of which every match has one there.
+        """Fields that the filter fixes: JSON pointers, each with the scalars that it allows.
 
-        In its value or its metadata: an index may narrow the candidates by it. No pointer leads
-        through an array.
+        Every match has one of the scalars at that pointer, in its value or its metadata, so an
+        index may narrow the candidates. No pointer leads through an array.
         """
         return [(pointer, list(values)) for pointer, values in self._equalities]
 

@@ -75,12 +75,12 @@ class Record(NamedTuple):
 
 
 def log_identity(tenant: str, log_id: UUID) -> Identity:
-    """Return what an anchor names a log by."""
+    """Return the name of a log in an anchor."""
     return "log", tenant, log_id
 
 
 def item_identity(tenant: str, namespace: str, key: str) -> Identity:
-    """Return what an anchor names an item by; *namespace* is as stored."""
+    """Return the name of an item in an anchor; *namespace* is as stored."""
     return "item", tenant, namespace, key
 
 

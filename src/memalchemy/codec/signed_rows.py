@@ -50,7 +50,7 @@ DELTA = (
 """The columns of ``deltas`` that are signed and that a load reads, beside its place."""
 
 DELTA_WORDS = ("radix", "search_text")
-"""The columns of ``deltas`` that are signed apart."""
+"""The columns of ``deltas`` that are covered by a second signature."""
 
 ITEM = (
     *("version", "meta", "codec", "value"),
@@ -59,7 +59,7 @@ ITEM = (
 """The columns of ``store_items`` that are signed and that every read has, beside its key."""
 
 ITEM_WORDS = ("search_text", "field_terms")
-"""The columns of ``store_items`` that are signed apart."""
+"""The columns of ``store_items`` that are covered by a second signature."""
 
 VECTOR = ("field", "model", "part", "dimensions")
 """The columns of ``embeddings`` that are signed, beside the item's key and the vector."""
@@ -71,12 +71,12 @@ _values_of_delta = attrgetter(*DELTA)
 
 
 def head_content(row: Any) -> Sequence[Any]:
-    """Return what is signed of a row of ``threads``."""
+    """Return the signed columns of a row of ``threads``."""
     return head_content_of_values(_values_of_head(row))
 
 
 def head_content_of_values(values: Sequence[Any]) -> Sequence[Any]:
-    """Return what is signed of a head with these *values* of the columns `HEAD`, in their order."""
+    """Return the signed columns of a head from *values* of the columns `HEAD`, in their order."""
     return ("head", *values[:-1], json_field(values[-1]))
 
 
@@ -108,7 +108,7 @@ def checkpoint_content(
     occurred_at: datetime,
     created_at: datetime,
 ) -> Sequence[Any]:
-    """Return what is signed of a row of ``checkpoints``."""
+    """Return the signed columns of a row of ``checkpoints``."""
     place = "checkpoint", log_id, tenant, seq
     lineage = checkpoint_id, parent_id, ordinal, rests_on, run_id
     return (*place, *lineage, json_field(meta), occurred_at, created_at)
@@ -117,7 +117,7 @@ def checkpoint_content(
 def checkpoint_content_of_values(
     tenant: str, log_id: UUID | bytes, seq: int, values: Sequence[Any]
 ) -> Sequence[Any]:
-    """Return what is signed of a checkpoint with these *values* of the columns `CHECKPOINT`.
+    """Return the signed columns of a checkpoint with these *values* of the columns `CHECKPOINT`.
 
     A key of a log may be given as its bytes, as which it is signed, to sign or check many rows.
     """
@@ -126,13 +126,13 @@ def checkpoint_content_of_values(
 
 
 def state_content(row: Any, tenant: str, log_id: UUID | bytes) -> Sequence[Any]:
-    """Return what is signed of a state that was read, as one of the log *log_id*."""
+    """Return the signed columns of a state, of a row of *log_id* that was read."""
     place = "state", tenant, log_id, row.seq
     return (*place, row.base_seq, row.depth, None, None, None, None, row.codec, row.payload)
 
 
 def entry_content(row: Any, tenant: str, log_id: UUID | bytes) -> Sequence[Any]:
-    """Return what is signed of an entry that was read, as one of the log *log_id*."""
+    """Return the signed columns of an entry, of a row of *log_id* that was read."""
     place = "entry", tenant, log_id, row.seq
     given = row.entry_key, None, row.occurred_at, row.stored_at, row.codec, row.payload
     return (*place, None, 0, *given)
@@ -150,36 +150,36 @@ def delta_content(
     codec: str,
     payload: bytes,
 ) -> Sequence[Any]:
-    """Return what is signed of a row of ``deltas`` of any kind; its *place* names the kind."""
+    """Return the signed columns of a row of ``deltas`` of any kind; its *place* names the kind."""
     return (*place, base_seq, depth, entry_key, overwrites, occurred_at, stored_at, codec, payload)
 
 
 def delta_words(place: Place, radix: int | None, search_text: str | None) -> Sequence[Any]:
-    """Return what is signed apart of a row of ``deltas``."""
+    """Return the columns of a row of ``deltas`` that have a signature of their own."""
     return (*place, radix, search_text)
 
 
 def delta_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
-    """Return what is signed of a row of ``deltas`` that was read, as one of the log *log_id*."""
+    """Return the signed columns of a row of ``deltas`` that was read from the log *log_id*."""
     place = row_place(row.tenant, log_id, row.seq, row.kind, row.label)
     return (*place, *_values_of_delta(row))
 
 
 def delta_words_of(row: Any, log_id: UUID) -> Sequence[Any]:
-    """Return what is signed apart of a row of ``deltas``, as one of the log *log_id*."""
+    """Return the columns of a row of ``deltas`` that have a signature of their own."""
     place = row_place(row.tenant, log_id, row.seq, row.kind, row.label)
     return delta_words(place, row.radix, row.search_text)
 
 
 def checkpoint_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
-    """Return what is signed of a row of ``checkpoints``, as one of the log *log_id*."""
+    """Return the signed columns of a row of ``checkpoints`` of the log *log_id*."""
     return checkpoint_content_of_values(row.tenant, log_id, row.seq, _values_of_checkpoint(row))
 
 
 def parts_of_log_row(
     table: str, row: Any, log_id: UUID
 ) -> tuple[Sequence[Any], Sequence[Any] | None]:
-    """Return what is signed of a row of ``checkpoints`` or ``deltas``, and what is signed apart."""
+    """Return the signed columns of a row of a log, and those with a signature of their own."""
     if table == "checkpoints":
         return checkpoint_content_of(row, log_id), None
     return delta_content_of(row, log_id), delta_words_of(row, log_id)
@@ -199,14 +199,14 @@ def item_content(
     expires_at: datetime | None,
     lifetime: int | None,
 ) -> Sequence[Any]:
-    """Return what is signed of a row of ``store_items``; *namespace* is as stored."""
+    """Return the signed columns of a row of ``store_items``; *namespace* is as stored."""
     place = "item", tenant, namespace, key, version
     times = created_at, updated_at, expires_at, lifetime
     return (*place, json_field(meta), *times, codec, value)
 
 
 def item_content_of(row: Any, tenant: str) -> Sequence[Any]:
-    """Return what is signed of a row of ``store_items`` that was read, as one of the tenant."""
+    """Return the signed columns of a row of ``store_items`` of a tenant."""
     place = "item", tenant, row.namespace, row.key, row.version
     times = row.created_at, row.updated_at, row.expires_at, row.lifetime
     return (*place, json_field(row.meta), *times, row.codec, row.value)
@@ -235,7 +235,7 @@ def vector_content(
     dimensions: int,
     vector: bytes,
 ) -> Sequence[Any]:
-    """Return what is signed of a row of ``embeddings``: the *vector* as float32, little-endian.
+    """Return the signed columns of a row of ``embeddings``: the *vector* as float32, little-endian.
 
     The *version* is that of the item: an older vector is not valid beside a newer value.
     """
@@ -246,6 +246,6 @@ def vector_content(
 def vector_content_of(
     row: Any, tenant: str, vector: bytes, *, version: int | None = None
 ) -> Sequence[Any]:
-    """Return what is signed of a row of ``embeddings``, read with the *version* of its item."""
+    """Return the signed columns of a row of ``embeddings``, read with the *version* of its item."""
     place = "vector", tenant, row.namespace, row.key, row.version if version is None else version
     return (*place, row.field, row.model, row.part, row.dimensions, vector)

@@ -359,7 +359,7 @@ def unregister_keys(
 def _missing(
     tenant: str, namespace: str, registered: Sequence[str], given: int, done: str = "written"
 ) -> KeyMissing:
-    """Return the error that none of the *registered* keys is among those that were *given*."""
+    """Return the error for a tenant whose *registered* keys were not *given*."""
     named = ", ".join(registered[:NAMED]) + (", …" if len(registered) > NAMED else "")
     signs = namespace == SIGNING_NAMESPACE
     kind, what, where, does = (

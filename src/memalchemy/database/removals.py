@@ -182,7 +182,7 @@ class RemovalSigner:
         yield
 
     def finish(self) -> Program[None]:
-        """Write the notes, of what an anchor may have."""
+        """Write a note of each removed log and item that an anchor may hold."""
         for tenant, gone in self._gone.items():
             anchoring = self._anchorings[tenant]
             assert anchoring is not None

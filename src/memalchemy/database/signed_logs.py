@@ -549,7 +549,7 @@ def rows_do_not_add_up() -> Corrupt:
 
 @contextmanager
 def errors_about(what: str) -> Iterator[None]:
-    """Say in errors of signatures what they are about."""
+    """Name *what* in the message of each signature error that the block raises."""
     try:
         yield
     except (Corrupt, KeyMissing) as error:

@@ -63,7 +63,7 @@ class Lanes:
 
 
 def parent_to_follow(parent: str | None, seq: int, positions: Mapping[str, int]) -> str | None:
-    """Return what a lane goes on with behind a step at *seq*.
+    """Return the parent with which a lane continues below a step at *seq*.
 
     *positions* are those of the parents that exist. A parent that was saved anew stands above its
     child, so the lane ends.

@@ -56,7 +56,10 @@ def list_dependencies(dialect: Dialect) -> Executable:
 
 
 def without_required(dialect: Dialect, log: Log, ids: Sequence[str]) -> Program[list[str]]:
-    """Return *ids* without those that a checkpoint which is not among them rests on."""
+    """Return those of *ids* that no other checkpoint needs.
+
+    A checkpoint that is not among *ids* keeps what it rests on.
+    """
     rows = yield list_dependencies(dialect), log.binds()
     below = {row.checkpoint_id: row.rests_on for row in rows}
     going = dict.fromkeys(ids)

@@ -392,7 +392,7 @@ class TenantReading:
     # --- What is not there -----------------------------------------------------------------------
 
     def _find_missing(self) -> None:
-        """Find what the section before has and the database has not; take over what is gone."""
+        """Report records of the last anchor that the database lacks, but for excused removals."""
         section = self._section
         for index in range(len(self._seen)):
             if self._seen[index]:

@@ -113,7 +113,7 @@ class SigningReport:
             self.refused.append(RefusedRow(place, str(error), unsigned, tenant))
 
     def add(self, other: SigningReport) -> None:
-        """Add what another run found, but for the keys."""
+        """Add the counts of another run to this report; the keys stay."""
         self.logs += other.logs
         self.items += other.items
         self.signed += other.signed

@@ -75,10 +75,11 @@ class Answer:
 
 
 def page(name: str, found: list[Any], limit: int, cursor: Callable[[Any], str]) -> dict[str, Any]:
-    """Return a page of a list, of which *found* has one more than the *limit*, if there are more.
+    """Return the first *limit* of the *found* as a page, with a cursor if there are more.
 
     Args:
-        cursor: makes the cursor that goes on behind the last of the page.
+        found: the rows of the page, and one more if the list goes on.
+        cursor: makes the cursor of the next page from the last row of this one.
     """
     shown = found[:limit]
     return {name: shown} | ({"next": cursor(shown[-1])} if shown and len(found) > limit else {})

@@ -223,7 +223,7 @@ def _is_settled(stamp: tuple[int, int, int]) -> bool:
 
 
 def _told(error: OSError | ValueError) -> str:
-    """Return what is wrong, without words of the file."""
+    """Return the reason of an error without any text of the file, which holds secrets."""
     return error.strerror or "OSError" if isinstance(error, OSError) else str(error)
 
 

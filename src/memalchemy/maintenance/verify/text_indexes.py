@@ -242,7 +242,7 @@ class TextIndexCheck:
 
 
 def _sort_key(row: RowKey) -> RowKey:
-    """Return what the database orders a row by."""
+    """Return the key by which the database sorts a row."""
     return encode_id(row) if isinstance(row, str) else row
 
 

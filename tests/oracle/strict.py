@@ -71,7 +71,7 @@ UNLIKE = {
     **_because("a matter of round trips", "dialect", "autocommits"),
     **_because("migrations are the database's own", "dialect", "transactional_ddl"),
     **_because("the server's", "dialect", "snapshot_isolation", "dynamic_types", "advice"),
-    **_because("row-level security is PostgreSQL's", "dialect", "tenant_wall"),
+    **_because("row-level security is PostgreSQL's", "dialect", "row_level_security"),
     **_because("Citus is PostgreSQL's: see tests/citus", "dialect", "cluster"),
     **_because(
         "whether Citus has distributed the tables is asked of the server",

@@ -10,11 +10,11 @@ import pytest
 from asyncpg.pgproto import pgproto
 
 from memalchemy.maintenance.row_comparison import (
+    comparable_vector,
     epoch_of_copy,
     is_unchanged_copy,
     same_rows,
     same_value,
-    vector_bytes,
 )
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -76,7 +76,12 @@ def test_two_copies_of_one_head_have_different_epochs() -> None:
 
 
 def test_a_vector_has_the_same_bytes_as_bytes_as_text_and_as_numbers() -> None:
-    raw = vector_bytes([0.1, -2.0])
+    raw = comparable_vector([0.1, -2.0])
 
-    assert vector_bytes("[0.1,-2]") == vector_bytes(memoryview(raw)) == vector_bytes(raw) == raw
+    assert (
+        comparable_vector("[0.1,-2]")
+        == comparable_vector(memoryview(raw))
+        == comparable_vector(raw)
+        == raw
+    )
     assert len(raw) == 8

@@ -275,7 +275,7 @@ class Backend:
 
     async def tenant_wall(self) -> TenantWall:
         """Read how the tenants are walled for this role, and go by it from now on."""
-        if self.dialect.tenant_wall is not None:
+        if self.dialect.row_level_security is not None:
             self._wall = await self.run_schema_job(
                 lambda connection: read_state(connection, self.dialect, self.schema)
             )
@@ -285,7 +285,7 @@ class Backend:
         def job(connection: Connection) -> list[str]:
             if only_if_needed and migrate.usable(connection, schema=self.schema):
                 return []
-            if self.dialect.tenant_wall is not None and self._is_behind(connection):
+            if self.dialect.row_level_security is not None and self._is_behind(connection):
                 wall = read_state(connection, self.dialect, self.schema)
                 if not wall.sees_all:
                     raise CapabilityMissing(_sees_one_tenant(wall, "an upgrade"))
@@ -361,7 +361,7 @@ class Backend:
         unchanged.
         """
         self._after_fork()
-        if tenant is not None and self.dialect.tenant_wall is not None:
+        if tenant is not None and self.dialect.row_level_security is not None:
             inner = job
 
             def job(connection: Connection) -> T:
@@ -427,7 +427,7 @@ class Backend:
     ) -> Any:
         if self.dialect.has_to_learn:
             job = self._after_learning(job)
-        if self.dialect.tenant_wall is None:
+        if self.dialect.row_level_security is None:
             return await run_on_host(self.dialect, connection, job, is_program=True)
         walled = self._host_wall.walled(tenant, job)
         try:
@@ -459,7 +459,7 @@ class Backend:
     async def _say_how_to_back_up(self, file: str) -> str:
         """Return the command of the server's own tool, and what a wall between tenants asks for."""
         told = f"a {self.dialect} server is backed up by its own tool; nothing was written."
-        url, wall, dialect_wall = self.url, NO_WALL, self.dialect.tenant_wall
+        url, wall, dialect_wall = self.url, NO_WALL, self.dialect.row_level_security
         try:
             wall = await self.tenant_wall()
         except (DatabaseUnreachable, AuthenticationFailed):

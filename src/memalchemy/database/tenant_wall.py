@@ -22,15 +22,19 @@ from memalchemy.statements import statement
 @statement(scope=("transaction", "session"))
 def set_tenant(dialect: Dialect, scope: str) -> Executable | None:
     """Set the tenant whose rows the transaction, or the session, sees."""
-    return dialect.tenant_wall.set_tenant(scope) if dialect.tenant_wall is not None else None
+    return (
+        dialect.row_level_security.set_tenant(scope)
+        if dialect.row_level_security is not None
+        else None
+    )
 
 
 @statement()
 def read_wall(dialect: Dialect) -> Executable | None:
     """Read the state of the wall, for the current role."""
-    if dialect.tenant_wall is None:
+    if dialect.row_level_security is None:
         return None
-    return dialect.tenant_wall.state_query(migrate.TABLES)
+    return dialect.row_level_security.state_query(migrate.TABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ NO_WALL = TenantWall()
 
 def read_state(connection: Connection, dialect: Dialect, schema: str | None) -> TenantWall:
     """Read the state of the wall for the role of *connection*."""
-    if dialect.tenant_wall is None:
+    if dialect.row_level_security is None:
         return NO_WALL
     (row,) = execute_with_sqlalchemy(connection, read_wall(dialect), {"p_schema": schema}, {})
     return TenantWall(

@@ -585,7 +585,7 @@ class Maintenance:
         raise CapabilityMissing("this database does not spread tables over shards or partitions")
 
 
-class TenantWall:
+class RowLevelSecurity:
     """Row-level security that shows a transaction the rows of the tenant that it has set."""
 
     STATE: ClassVar[tuple[str, ...]] = (
@@ -698,7 +698,7 @@ class Dialect:
         connect_options: arguments of the driver's ``connect`` that `Database` takes by name.
         advice: sentences on what to do about errors, by the code that `classify` returns.
         column_types: the types in which the database stores the columns of the schema.
-        tenant_wall: row-level security between tenants, where the database has it.
+        row_level_security: policies between tenants, where the database has it.
         cluster: spreading the tables over nodes, where the database may be on a cluster.
     """
 
@@ -722,7 +722,7 @@ class Dialect:
     text: TextIndexes
     vectors: Vectors
     maintenance: Maintenance
-    tenant_wall: TenantWall | None = None
+    row_level_security: RowLevelSecurity | None = None
     cluster: Cluster | None = None
 
     def __str__(self) -> str:

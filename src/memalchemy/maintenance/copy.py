@@ -80,11 +80,11 @@ from memalchemy.maintenance.log_positions import (
 )
 from memalchemy.maintenance.row_comparison import (
     Values,
+    comparable_vector,
     epoch_of_copy,
     is_unchanged_copy,
     same_row,
     same_rows,
-    vector_bytes,
 )
 from memalchemy.maintenance.stored_tenants import list_tenants
 from memalchemy.maintenance.verify.check_log import check_log
@@ -714,7 +714,7 @@ class DatabaseCopy:
             return [], []
         statement = read_embeddings(db.dialect, native=self._native_vectors[db])
         vectors = _values(await run_query(db, statement, binds, connection))
-        return items, [dict(row) | {"vector": vector_bytes(row["vector"])} for row in vectors]
+        return items, [dict(row) | {"vector": comparable_vector(row["vector"])} for row in vectors]
 
     async def _insert_vectors(
         self, key: Values, vectors: Sequence[Values], transaction: AsyncConnection

@@ -61,7 +61,7 @@ def same_value(a: Any, b: Any) -> bool:
     return isinstance(a, UUID) and isinstance(b, UUID) and a == b
 
 
-def vector_bytes(vector: Any) -> bytes:
+def comparable_vector(vector: Any) -> bytes:
     """Return the float32 bytes of a vector that a database gave as bytes, as text or as a list."""
     if isinstance(vector, str):
         vector = [float(number) for number in vector.strip("[]").split(",") if number]

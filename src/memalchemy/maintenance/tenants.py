@@ -13,8 +13,7 @@ from sqlalchemy import Connection
 from memalchemy import migrate
 from memalchemy.database import Database
 from memalchemy.database.tenant_wall import TenantWall, read_state
-from memalchemy.dialects import Dialect
-from memalchemy.dialects import TenantWall as WallOfDialect
+from memalchemy.dialects import Dialect, RowLevelSecurity
 from memalchemy.errors import CapabilityMissing
 
 __all__ = ["TenantWall", "enforce", "enforce_script", "release", "release_script", "status"]
@@ -102,13 +101,13 @@ def release_script(dialect: Dialect, schema: str | None) -> list[str]:
     return _wall(dialect).release(schema, migrate.TABLES, disable=True)
 
 
-def _wall(dialect: Dialect) -> WallOfDialect:
-    if dialect.tenant_wall is None:
+def _wall(dialect: Dialect) -> RowLevelSecurity:
+    if dialect.row_level_security is None:
         raise CapabilityMissing(
             f"{dialect} has no row-level security by a setting of the transaction; PostgreSQL has. "
             "Every statement of memalchemy names the tenant there, too, and nothing else checks it"
         )
-    return dialect.tenant_wall
+    return dialect.row_level_security
 
 
 def _begin(connection: Connection, db: Database) -> None:

@@ -488,7 +488,7 @@ def _oldest_release(connection: Connection, schema: str | None) -> str | None:
 @contextmanager
 def _in_house(connection: Connection) -> Iterator[None]:
     """Let the session see the library's own rows where row-level security walls tenants."""
-    wall = dialect_of(connection).tenant_wall
+    wall = dialect_of(connection).row_level_security
     if wall is None:
         yield
         return

@@ -100,7 +100,7 @@ class MemoryConnection(SQLiteConnection):
         super().close()
 
 
-class TransactionConnection:
+class LentConnection:
     """A connection for the time of one transaction, on one that it may have borrowed.
 
     Once closed it refuses everything, as any closed connection does: the one below may be in

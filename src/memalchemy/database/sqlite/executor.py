@@ -30,9 +30,9 @@ from memalchemy.database.sqlite import forks
 from memalchemy.database.sqlite.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.database.sqlite.backup import Progress, back_up
 from memalchemy.database.sqlite.connections import (
+    LentConnection,
     MemoryConnection,
     SQLiteConnection,
-    TransactionConnection,
     engine_for,
     open_connection,
 )
@@ -372,10 +372,10 @@ class SQLiteExecutor(Executor):
             executor = own()
             assert executor is not None
             if executor._memory is not None:
-                return TransactionConnection(executor._memory, is_borrowed=True)
+                return LentConnection(executor._memory, is_borrowed=True)
             opened = executor._open_file(read_only=read_only)
             opened.loop_thread = loop_thread
-            return TransactionConnection(opened, is_borrowed=False)
+            return LentConnection(opened, is_borrowed=False)
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
             opening = partial(open_, threading.get_ident())

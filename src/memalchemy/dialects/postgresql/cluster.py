@@ -20,7 +20,7 @@ from memalchemy.dialects.base import (
     placement,
     quoted,
 )
-from memalchemy.dialects.postgresql.tenant_wall import POLICY
+from memalchemy.dialects.postgresql.row_level_security import POLICY
 from memalchemy.schema import Base
 
 _NAMES = ", ".join(f"'{name}'" for name in (*Base.metadata.tables, VERSION_TABLE))

@@ -23,8 +23,8 @@ from memalchemy.dialects.base import (
     Dialect,
     Failure,
     Maintenance,
+    RowLevelSecurity,
     Statements,
-    TenantWall,
     TextIndexes,
     Vectors,
 )
@@ -34,8 +34,8 @@ from memalchemy.dialects.postgresql.distributed import distribute, is_distribute
 from memalchemy.dialects.postgresql.ended_loops import close_asyncpg_without_loop
 from memalchemy.dialects.postgresql.failures import classify
 from memalchemy.dialects.postgresql.maintenance import PostgreSQLMaintenance
+from memalchemy.dialects.postgresql.row_level_security import PostgreSQLRowLevelSecurity
 from memalchemy.dialects.postgresql.statements import PostgreSQLStatements
-from memalchemy.dialects.postgresql.tenant_wall import PostgreSQLTenantWall
 from memalchemy.dialects.postgresql.text_indexes import PostgreSQLTextIndexes
 from memalchemy.dialects.postgresql.urls import read_postgresql_url
 from memalchemy.dialects.postgresql.vectors import PostgreSQLVectors
@@ -97,7 +97,7 @@ class PostgreSQL(Dialect):
     text: TextIndexes = PostgreSQLTextIndexes()
     vectors: Vectors = PostgreSQLVectors()
     maintenance: Maintenance = PostgreSQLMaintenance()
-    tenant_wall: TenantWall | None = PostgreSQLTenantWall()
+    row_level_security: RowLevelSecurity | None = PostgreSQLRowLevelSecurity()
     cluster: Cluster | None = Citus()
 
     def for_database(self) -> Dialect:

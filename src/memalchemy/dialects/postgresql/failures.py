@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from memalchemy.dialects.base import Failure, original
-from memalchemy.dialects.postgresql.tenant_wall import TENANT_NOT_SET
+from memalchemy.dialects.postgresql.row_level_security import TENANT_NOT_SET
 
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,

@@ -84,7 +84,7 @@ class RebuiltStates:
         self._states.drop_where(lambda _, state: state.last_use <= seq)
 
 
-def check_chain(row: Any) -> Fault | None:
+def check_links(row: Any) -> Fault | None:
     """Compare the place of a state in its chain with the rule that a save follows.
 
     A snapshot has no base. A delta at depth n has an earlier base at `base_depth`.

@@ -40,8 +40,8 @@ from memalchemy.maintenance.log_positions import list_positions, scan_positions
 from memalchemy.maintenance.verify.log_rows import (
     Fault,
     RebuiltStates,
-    check_chain,
     check_entry,
+    check_links,
     is_same_state,
     is_unopenable,
     rebuild_chain,
@@ -227,7 +227,7 @@ class LogCheck:
             self._check_checkpoint(row)
         elif row.last_use is None:
             self.report.unused += 1
-        chain_fault = check_chain(row)
+        chain_fault = check_links(row)
         state = await self._rebuild(row)
         if state is None:
             return  # deleted since it was read

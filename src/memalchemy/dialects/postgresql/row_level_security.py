@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Executable, Integer, Text, bindparam, column, text
 
-from memalchemy.dialects.base import TenantWall, quoted
+from memalchemy.dialects.base import RowLevelSecurity, quoted
 
 TENANT_NOT_SET = "MA001"
 """The SQLSTATE of a statement in a transaction without a tenant."""
@@ -33,7 +33,7 @@ it is given. Below a policy PostgreSQL uses an index only for functions that are
 """
 
 
-class PostgreSQLTenantWall(TenantWall):
+class PostgreSQLRowLevelSecurity(RowLevelSecurity):
     """Policies on a setting of the transaction, forced on the owner of the tables, too."""
 
     def set_tenant(self, scope: str) -> Executable:

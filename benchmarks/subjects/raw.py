@@ -21,8 +21,9 @@ from memalchemy.checkpoints.skip_deltas import CODEC
 from memalchemy.dialects import DIALECTS
 from memalchemy.keys import new_checkpoint_id
 from memalchemy.log import Log, truncate_to_second
-from memalchemy.log.append import insert_row, save_checkpoint, upsert_checkpoint
+from memalchemy.log.append import insert_row, upsert_checkpoint
 from memalchemy.log.heads import Allotted, allot_or_create
+from memalchemy.log.one_statement import save_checkpoint
 
 
 class Compiled:

@@ -75,7 +75,7 @@ UNLIKE = {
     **_because("Citus is PostgreSQL's: see tests/citus", "dialect", "cluster"),
     **_because(
         "whether Citus has distributed the tables is asked of the server",
-        *("dialect", "variant", "for_database", "learn"),
+        *("dialect", "for_database", "learn"),
     ),
     **_because(
         "the connections are the driver's that is there",

@@ -28,7 +28,7 @@ AWKWARD = ("", "\x00", "\ud800", " ", "Ünïcödé 漢字", "a'b\"c:d%e")
 async def everything(oracle: Database, server: Recorder, thread_id: str) -> None:
     """Each operation once, with the emptiest values that the API takes."""
     agent = Checkpointer(oracle, retention=Retention(keep_last=1), ttl=60)
-    server.answer("log.heads.create_head", position(1))
+    server.answer("log.no_upsert.create_head", position(1))
     server.answer("log.heads.allot", position(2))
     about = {
         "thread_id": encode_id(thread_id),
@@ -114,7 +114,7 @@ async def test_every_bind_has_a_type_that_the_driver_takes(
 async def test_a_payload_is_bound_as_bytes_of_any_size(
     oracle: Database, server: Recorder, size: int
 ) -> None:
-    server.answer("log.heads.allot_existing", position(1))
+    server.answer("log.no_upsert.allot_existing", position(1))
     # Random digits compress to about half.
     state = {"data": "".join(chr(33 + (i * i * 7919 + i) % 90) for i in range(size))}
 
@@ -129,11 +129,11 @@ async def test_a_payload_is_bound_as_bytes_of_any_size(
 async def test_metadata_is_bound_as_text_because_the_server_encodes_it(
     oracle: Database, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_existing", position(1))
+    server.answer("log.no_upsert.allot_existing", position(1))
 
     await Checkpointer(oracle).save({}, "thread", "one", {"b": 1, "a": [None, True]})
 
-    meta = server.last("log.append.insert_checkpoint").binds["p_meta"]
+    meta = server.last("log.no_upsert.insert_checkpoint").binds["p_meta"]
     assert type(meta) is str
     assert json.loads(meta) == {"a": [None, True], "b": 1}
 
@@ -181,12 +181,12 @@ def item(**values: Any) -> dict[str, Any]:
 async def test_returning_has_variables_of_the_columns_types(
     oracle: Database, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_existing", position(3, "two"))
+    server.answer("log.no_upsert.allot_existing", position(3, "two"))
 
     await Checkpointer(oracle).save({}, "thread", "three")
 
     given = {f"ret_{at}" for at in range(5)}
-    assert server.last("log.heads.allot_existing").out == given
+    assert server.last("log.no_upsert.allot_existing").out == given
     assert server.last("log.append.insert_row").binds["p_seq"] == 3
 
 

@@ -25,8 +25,8 @@ from oracle.recording import Answer, Recorder
 SWEEP = ["log.delete.sweep_states", "log.delete.move_epoch"]
 PLACE = [
     "log.append.insert_row",
-    "log.append.update_checkpoint",
-    "log.append.insert_checkpoint",
+    "log.no_upsert.update_checkpoint",
+    "log.no_upsert.insert_checkpoint",
 ]
 NOW = datetime(2030, 1, 2, 3, 4, 5, 678901)
 
@@ -58,7 +58,7 @@ def head(head_id: str | None = "one", *, next_seq: int = 2, deleted: bool = Fals
 def link(server: Recorder, checkpoint_id: str = "one", epoch: int = 7) -> dict[str, Any]:
     """The recorded INSERTs of the last save as the row that `read_chain` returns."""
     state = server.last("log.append.insert_row")
-    size = server.last("log.append.insert_checkpoint").binds["p_raw_size"]
+    size = server.last("log.no_upsert.insert_checkpoint").binds["p_raw_size"]
     columns = ("seq", "base_seq", "depth", "codec", "checksum", "payload")
     return {"checkpoint_id": checkpoint_id, "raw_size": size, "epoch": epoch} | {
         name: state.binds[f"p_{name}"] for name in columns
@@ -66,7 +66,7 @@ def link(server: Recorder, checkpoint_id: str = "one", epoch: int = 7) -> dict[s
 
 
 async def begun(agent: Checkpointer, server: Recorder, state: dict[str, Any]) -> None:
-    server.answer("log.heads.create_head", position(1))
+    server.answer("log.no_upsert.create_head", position(1))
     await agent.save(state, "thread", "one")
 
 
@@ -82,34 +82,34 @@ async def test_the_first_save_of_a_thread_updates_then_inserts(
         "database.key_registry.find_encrypted",
         "database.key_registry.find_signed",
         "database.key_registry.find_signed",
-        "log.heads.allot_existing",
-        "log.heads.create_head",
+        "log.no_upsert.allot_existing",
+        "log.no_upsert.create_head",
         *PLACE,
     ]
-    assert server.log.index("log.append.insert_checkpoint") + 1 == server.log.index("commit")
+    assert server.log.index("log.no_upsert.insert_checkpoint") + 1 == server.log.index("commit")
 
 
 async def test_a_thread_that_is_there_takes_no_insert(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_existing", position(4, "three"))
+    server.answer("log.no_upsert.allot_existing", position(4, "three"))
 
     await agent.save({"step": 1}, "thread", "four")
 
-    assert "log.heads.create_head" not in server.sent()
+    assert "log.no_upsert.create_head" not in server.sent()
     assert server.last("log.append.insert_row").binds["p_seq"] == 4
-    assert server.last("log.append.insert_checkpoint").binds["p_previous_id"] == "three"
+    assert server.last("log.no_upsert.insert_checkpoint").binds["p_previous_id"] == "three"
 
 
 async def test_of_two_who_begin_a_thread_the_loser_looks_again_and_appends(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_existing", Answer(), position(2, "theirs"))
-    server.answer("log.heads.create_head", Answer(error=1))
+    server.answer("log.no_upsert.allot_existing", Answer(), position(2, "theirs"))
+    server.answer("log.no_upsert.create_head", Answer(error=1))
 
     await agent.save({"step": 1}, "thread", "mine")
 
-    tried = [name.rpartition(".")[2] for name in server.sent() if "log.heads" in name]
+    tried = [name.rpartition(".")[2] for name in server.sent() if "log.no_upsert" in name][:3]
     assert tried == ["allot_existing", "create_head", "allot_existing"]
     assert server.last("log.append.insert_row").binds["p_seq"] == 2
     assert server.log.count("commit") == 1
@@ -118,12 +118,12 @@ async def test_of_two_who_begin_a_thread_the_loser_looks_again_and_appends(
 async def test_the_race_leaves_the_transaction_and_takes_no_savepoint(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_existing", Answer(), position(2))
-    server.answer("log.heads.create_head", Answer(error=1))
+    server.answer("log.no_upsert.allot_existing", Answer(), position(2))
+    server.answer("log.no_upsert.create_head", Answer(error=1))
 
     await agent.save({"step": 1}, "thread", "mine")
 
-    lost = server.log.index("log.heads.create_head")
+    lost = server.log.index("log.no_upsert.create_head")
     assert "rollback" not in server.log[lost : server.log.index("commit")]
     assert not [sql for sql in server.log if "SAVEPOINT" in sql]
 
@@ -184,7 +184,7 @@ async def test_saving_an_id_that_is_there_moves_it_and_inserts_no_name(
     await begun(agent, server, {"text": "word " * 50})
     server.forget()
     server.answer("log.heads.allot", position(2, "one"))
-    server.answer("log.append.update_checkpoint", Answer(touched=1))
+    server.answer("log.no_upsert.update_checkpoint", Answer(touched=1))
 
     await agent.save({"text": "word " * 51}, "thread", "one")
 
@@ -195,7 +195,7 @@ async def test_retention_is_kept_in_the_transaction_of_the_save(
     oracle: Database, server: Recorder
 ) -> None:
     agent = Checkpointer(oracle, retention=Retention(keep_last=2))
-    server.answer("log.heads.allot_existing", position(9, "eight"))
+    server.answer("log.no_upsert.allot_existing", position(9, "eight"))
 
     await agent.save({"step": 1}, "thread", "nine")
 
@@ -206,7 +206,7 @@ async def test_retention_is_kept_in_the_transaction_of_the_save(
 async def test_a_unique_violation_elsewhere_is_an_error_and_a_rollback(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_existing", position(1))
+    server.answer("log.no_upsert.allot_existing", position(1))
     server.answer("log.append.insert_row", Answer(error=1))
 
     with pytest.raises(UniqueViolation) as caught:
@@ -220,19 +220,19 @@ async def test_a_unique_violation_elsewhere_is_an_error_and_a_rollback(
 async def test_a_deadlock_is_repeated_from_the_start(
     agent: Checkpointer, server: Recorder, number: int
 ) -> None:
-    server.answer("log.heads.allot_existing", position(1), position(1))
+    server.answer("log.no_upsert.allot_existing", position(1), position(1))
     server.answer("log.append.insert_row", Answer(error=number), Answer())
 
     await agent.save({"step": 1}, "thread", "one")
 
-    assert server.sent().count("log.heads.allot_existing") == 2
+    assert server.sent().count("log.no_upsert.allot_existing") == 2
     assert server.log.count("commit") == 1
 
 
 async def test_a_refused_statement_is_named_by_its_number_and_shows_no_values(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_existing", Answer(error=12899))
+    server.answer("log.no_upsert.allot_existing", Answer(error=12899))
 
     with pytest.raises(StatementFailed) as caught:
         await agent.save({"step": "secret"}, "thread", "one")

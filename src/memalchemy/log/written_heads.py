@@ -44,7 +44,7 @@ class WrittenHead(NamedTuple):
     bases: frozenset[tuple[int, int]]
 
     def binds(self) -> dict[str, Any]:
-        """Return the binds of `memalchemy.log.heads.move_written_head`."""
+        """Return the binds of `memalchemy.log.citus.move_written_head`."""
         return {
             "h_head_id": self.checkpoint_id,
             "h_next_seq": self.next_seq,

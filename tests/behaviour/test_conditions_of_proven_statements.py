@@ -89,7 +89,7 @@ UNPROVEN: dict[str, str] = {
     "log.delete.leave_tombstones.found": JOB,
     **{f"search.text.search_{name}": SEARCH for name in ("checkpoints", "entries")},
     "log.listing.list_ids_in_range": IDS,
-    **{f"log.append.{name}": WRITE for name in (
+    **{f"log.one_statement.{name}": WRITE for name in (
         "allot_and_insert_entries", "allot_and_insert_write", "append_entries_to_known_head",
         "save_checkpoint", "save_checkpoints", "save_to_known_head",
     )},

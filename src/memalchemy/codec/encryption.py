@@ -123,6 +123,8 @@ class Keyring:
         self._readable = frozenset(readable)
         self.allow_plaintext = allow_plaintext
         self.signing = signing
+        self.encrypts: bool = self._first is not None
+        """True if there is a key, so that payloads are encrypted."""
 
     def __repr__(self) -> str:
         return f"Keyring({len(self._keys)} keys)" if self._keys else "Keyring()"
@@ -136,17 +138,13 @@ class Keyring:
             readable=self._readable, allow_plaintext=self.allow_plaintext, signing=signing
         )
         other._keys, other._first = self._keys, self._first
+        other.encrypts = self.encrypts
         return other
 
     @property
     def refuses_plaintext(self) -> bool:
         """True if what is not encrypted is not read."""
         return self.encrypts and not self.allow_plaintext
-
-    @property
-    def encrypts(self) -> bool:
-        """True if there is a key, so that payloads are encrypted."""
-        return self._first is not None
 
     @property
     def prefix(self) -> bytes:

@@ -142,17 +142,14 @@ class SigningKeys:
         self.allow_unsigned = allow_unsigned
         self.anchor: AnchorCheck | None = None
         """The anchor that heads and items are held to when they are read."""
+        self.signs: bool = self._first is not None
+        """True if there is a key, so that rows are signed and checked."""
 
     def __repr__(self) -> str:
         return f"SigningKeys({len(self._keys)} keys)" if self._keys else "SigningKeys()"
 
     def __reduce__(self) -> Any:
         raise TypeError("signing keys are not pickled; give signing_keys= to another Database")
-
-    @property
-    def signs(self) -> bool:
-        """True if there is a key, so that rows are signed and checked."""
-        return self._first is not None
 
     @property
     def first_id(self) -> str | None:

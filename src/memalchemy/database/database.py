@@ -163,6 +163,7 @@ class Database:
         )
         if anchor is not None:
             self._keyring.signing.anchor = check_anchor(anchor, self._keyring.signing)
+        self._binds_places: bool = self._keyring.encrypts or self._keyring.signing.signs
         self._key_registry = KeyRegistry(self._keyring)
         open_ = partial(
             Backend,
@@ -211,7 +212,7 @@ class Database:
         A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
         ``k_namespace, k_key`` and ``p_version``. See `memalchemy.database.sealing`.
         """
-        return self._keyring.encrypts or self._keyring.signing.signs
+        return self._binds_places
 
     @property
     def schema(self) -> str | None:

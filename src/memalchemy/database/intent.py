@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from memalchemy.dialects import Dialect
@@ -48,17 +48,17 @@ class Intent:
     replica_ok: bool = False
     repeatable: bool = False
     examines_index: bool = False
+    writes: bool = field(init=False)
+    """True if a program of this kind may change the database."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "writes", self.kind not in ("read", "read_transaction"))
 
     def kind_on(self, dialect: Dialect) -> Kind:
         """Return how the statements are sent on *dialect*, whose server is known."""
         if self.kind == "save":
             return "statement" if dialect.single_statement_save else "transaction"
         return self.kind
-
-    @property
-    def writes(self) -> bool:
-        """True if a program of this kind may change the database."""
-        return self.kind not in ("read", "read_transaction")
 
 
 READ = Intent("read")

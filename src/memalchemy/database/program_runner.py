@@ -73,11 +73,11 @@ async def run_program(
     else:
         check_not_lost(connection)
         direct = DirectConnection.registered_for(connection)
-    program = make()
+    program, may_be_exchanged = make(), dialect.distributed
     try:
         statement, parameters = next(program)
         while True:
-            if dialect.distributed:
+            if may_be_exchanged:
                 statement = built_for(dialect, statement)
             if counted is not None:
                 counted.round_trips += 1

@@ -1304,7 +1304,8 @@ class Conversation:
             expected_version: add only if the log is at this version.
 
         Raises:
-            TypeError, ValueError: one of them is not a message; nothing was added.
+            TypeError, ValueError: one of them is not a message, or has a role that does not exist;
+                nothing was added.
             NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `ThreadLog.append`.
         """
 

@@ -83,7 +83,8 @@ CORE = ("--tiers", "core")
 CORE_AND_CI = ("--tiers", "core,ci")
 ON_BOTH = ("--databases", "sqlite,postgresql")
 NO_SERVER = ("--databases", "sqlite", "--server", "none")
-BEHAVIOUR = ("tests/behaviour",)
+# Soaks and matrices of a release choose their own settings: they run once, in the session long.
+BEHAVIOUR = (*CORE_AND_CI, "tests/behaviour")
 
 
 @nox.session(name="left-out", venv_backend="none")
@@ -192,7 +193,7 @@ def oracle(session: nox.Session) -> None:
         _tests(session, EXTRAS, "oracledb", options=("--databases", "oracle"), tests=live)
         return
     strict, habits = ("--strict-oracle", "--databases"), "tests/oracle/habits.py"
-    programs = ("tests/behaviour", habits)
+    programs = (*BEHAVIOUR, habits)
     _tests(session, EXTRAS, ORACLE_DRIVER, options=(*strict, "sqlite"), tests=programs)
     if session.posargs:
         return
@@ -273,7 +274,7 @@ def long(session: nox.Session) -> None:
         return
     others = ("--databases", "sqlite-memory,psycopg")
     # What has a synchronous face is asked through it there, by the session encrypted.
-    _pytest(session, *others, "-m", "asyncio_only", *BEHAVIOUR)
+    _pytest(session, *others, "-m", "asyncio_only", "tests/behaviour")
     elsewhere = ("--tiers", "core,ci,release", "--ignore=tests/behaviour")
     _pytest(session, *others, "-k", "sqlite-memory or psycopg", *elsewhere)
 

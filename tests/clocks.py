@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
 
-_BY_TYPE = ("memalchemy.codec", "memalchemy.database.unreadable_rows")
+_BY_TYPE = ("memalchemy.codec", "memalchemy._unreadable_rows")
 """Modules that know values by their types, and read no clock."""
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -28,7 +28,7 @@ from memalchemy import (
     ThreadLog,
     events,
 )
-from memalchemy.database.key_registry import KEYS_NAMESPACE
+from memalchemy.protection.key_registry import KEYS_NAMESPACE
 from memalchemy.schema import (
     CheckpointRow,
     DeltaRow,

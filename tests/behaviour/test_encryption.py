@@ -31,7 +31,7 @@ from memalchemy import (
 )
 from memalchemy.codec import encryption
 from memalchemy.codec.encryption import generate_key
-from memalchemy.database import OFF_LOOP_BYTES, key_registry
+from memalchemy.database import OFF_LOOP_BYTES, known_keys
 from memalchemy.inspection import Inspector
 from memalchemy.verify import verify
 from rows import of_thread
@@ -335,7 +335,7 @@ async def test_a_process_without_keys_notices_that_somebody_begins_to_encrypt(
     assert await early.search("zebrastate") == []
     await Checkpointer(await opened()).save(STATE, "t")
 
-    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0.0)
+    monkeypatch.setattr(known_keys, "KNOWN_SECONDS", 0.0)
     with pytest.raises(KeyMissing, match="nothing was found"):
         await early.search("zebrastate")
 

@@ -13,7 +13,7 @@ from test_encryption import Open, change, dump, opened
 from host_urls import async_url
 from memalchemy import Checkpointer, Database, KeyMissing, NotEncrypted, Store, ThreadLog
 from memalchemy.codec.encryption import Keyring, generate_key
-from memalchemy.database import key_registry
+from memalchemy.database import known_keys
 from memalchemy.rotation import rotate_keys
 from memalchemy.store.jsonl import export_items, import_items
 from memalchemy.transfer import copy
@@ -381,7 +381,7 @@ async def test_neither_does_one_on_a_connection_of_a_hosts(
 async def test_a_pool_that_has_no_other_connection_does_not_stop_a_first_write(
     database_url: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(key_registry, "OWN_CONNECTION_TIMEOUT", 0.2)
+    monkeypatch.setattr(known_keys, "OWN_CONNECTION_TIMEOUT", 0.2)
     one = {} if database_url.startswith(("sqlite", "toy")) else {"pool_size": 1, "max_overflow": 0}
     async with Database(database_url, migrate="off", keys=[KEY], **one) as db:
         await db.migrate()

@@ -36,7 +36,7 @@ from memalchemy import (
     UserMemoryStore,
     VectorStore,
 )
-from memalchemy.database import key_registry
+from memalchemy.database import known_keys
 from memalchemy.database.executors.asyncpg import AsyncpgConnection
 from memalchemy.errors import WallIncomplete
 from memalchemy.events import StatementEvent, subscribe_statements
@@ -458,7 +458,7 @@ async def test_saves_and_loads_are_planned_as_without_the_wall(
     for table in TABLES:
         postgres.execute(f"VACUUM ANALYZE {table}", walled)
     # On a slow machine the keys of the tenant would be read again here, at the same costs.
-    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 3600.0)
+    monkeypatch.setattr(known_keys, "KNOWN_SECONDS", 3600.0)
     sent = note_what_is_sent(monkeypatch)
     await checkpointer.save({"n": 300}, "t")
     assert await checkpointer.load("t") == {"n": 300}
@@ -812,7 +812,7 @@ async def everything_of(admin: Database, tenant: str) -> list[list[Any]]:
 async def write_as(db: Database, theirs: str) -> None:
     """Write a row of another tenant under this tenant's setting, as forged binds would."""
     from memalchemy.database.intent import WRITE_ROWS
-    from memalchemy.database.key_registry import register_key
+    from memalchemy.protection.key_registry import register_key
 
     await db.run(lambda: register_key(db.dialect, theirs, "forged"), WRITE_ROWS)
 

@@ -21,7 +21,7 @@ from sqlalchemy import text
 from lifetimes import MOMENT
 from memalchemy import Checkpointer, Corrupt, Database, KeyMissing, Store, ThreadLog
 from memalchemy.codec.keys import generate_key
-from memalchemy.database import key_registry
+from memalchemy.database import known_keys
 from memalchemy.errors import NotSigned
 from memalchemy.keys import log_key
 from memalchemy.maintenance import sign as signing
@@ -402,7 +402,7 @@ async def test_who_has_only_the_old_key_may_not_write_once_it_is_changed(
     await Checkpointer(old).save({"step": 1}, "old")
     await sign(await opened(signing_keys=[OTHER, KEY]))
 
-    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0.0)
+    monkeypatch.setattr(known_keys, "KNOWN_SECONDS", 0.0)
     for process in (old, await opened()):
         with pytest.raises(KeyMissing, match="nothing was written"):
             await Checkpointer(process).save({"step": 2}, "new")
@@ -515,7 +515,7 @@ async def test_a_running_process_without_the_key_notices_that_the_tenant_is_sign
     opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that goes on writing while `sign` runs: none of its rows is left without a signature."""
-    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0)
+    monkeypatch.setattr(known_keys, "KNOWN_SECONDS", 0)
     noticed_after, sleep = object(), asyncio.sleep
     monkeypatch.setattr(signing, "NOTICED_AFTER", noticed_after)
 
@@ -558,7 +558,7 @@ async def test_a_running_process_without_keys_notices_that_the_tenant_is_encrypt
     await Checkpointer(keyless).save({}, "t")
     encrypting = await opened(signing_keys=None, keys=[KEY])
     await Checkpointer(encrypting).save({}, "u")
-    monkeypatch.setattr(key_registry, "KNOWN_SECONDS", 0)  # that time has passed
+    monkeypatch.setattr(known_keys, "KNOWN_SECONDS", 0)  # that time has passed
 
     with pytest.raises(KeyMissing, match="is encrypted"):
         await Checkpointer(keyless).save({}, "v")

@@ -428,265 +428,6 @@ SELECT CASE
 WHEN current_setting('transaction_read_only') = 'off' THEN 1
 ELSE 0 END AS writes
 
--- database.key_registry.delete_key()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-
--- database.key_registry.find_encrypted(table=deltas)
-SELECT substr("some".payload, 1, 9) AS begins
-FROM (
-  SELECT deltas.codec AS codec, deltas.payload AS payload
-  FROM deltas
-  JOIN (
-    SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
-    FROM threads
-    WHERE threads.tenant = $1::VARCHAR
-    ORDER BY threads.active_at DESC
-    LIMIT $2) AS newest ON deltas.log_id = newest.log_id
-  AND deltas.seq >= newest.next_seq - 3) AS "some"
-WHERE "some".codec LIKE '%+gcm2'
-LIMIT 1
-
--- database.key_registry.find_signed(table=threads)
-SELECT "some".signature, "some".namespace, "some".name
-FROM (
-  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
-  FROM threads
-  WHERE threads.tenant = $1::VARCHAR
-  ORDER BY threads.active_at DESC
-  LIMIT $2) AS "some"
-WHERE "some".signature IS NOT NULL
-
--- database.key_registry.insert_key()
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
-    updated_at, value)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
-    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::BYTEA)
-ON CONFLICT (tenant, namespace, key)
-DO UPDATE SET updated_at = $8::TIMESTAMP WITH TIME ZONE
-
--- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND (store_items.namespace = $2::VARCHAR
-  OR store_items.namespace = $3::VARCHAR)
-
--- database.removals.delete_old_removals()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = '/~signing/removals/'
-AND store_items.updated_at < $2::TIMESTAMP WITH TIME ZONE
-
--- database.removals.delete_removals()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = '/~signing/removals/'
-AND store_items.key IN (
-  SELECT listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-
--- database.removals.find_anchoring()
-SELECT store_items.value, store_items.updated_at
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = '/~signing/anchors/'
-
--- database.removals.find_removals()
-SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
-  store_items.signature
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = '/~signing/removals/'
-AND store_items.key IN (
-  SELECT listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-
--- database.removals.list_removals(after=True)
-SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
-  store_items.signature
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = '/~signing/removals/'
-AND store_items.key > $2::VARCHAR
-ORDER BY store_items.key
-LIMIT $3
-
--- database.removals.put_note()
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
-    updated_at, signature, value)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
-    $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA, $11::BYTEA)
-ON CONFLICT (tenant, namespace, key)
-DO UPDATE SET version = $5::BIGINT, created_at = $8::TIMESTAMP WITH TIME ZONE,
-  updated_at = $9::TIMESTAMP WITH TIME ZONE, signature = $10::BYTEA, value = $11::BYTEA
-
--- database.removals.read_lives()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-
--- database.signed_items.lock_signed_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.search_text,
-  store_items.field_terms, store_items.signature
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-FOR UPDATE OF store_items
-
--- database.signed_items.read_signed_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-
--- database.signed_items.read_signed_items()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-
--- database.signed_items.read_signed_vectors()
-SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
-  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND (embeddings.namespace, embeddings.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-
--- database.signed_items.read_signed_words()
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.search_text,
-  store_items.field_terms, store_items.signature
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-
--- database.signed_items.read_vector_signatures()
-SELECT embeddings.namespace, embeddings.key, embeddings.signature
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND (embeddings.namespace, embeddings.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-
--- database.signed_items.sign_item()
-UPDATE store_items
-SET signature=$1::BYTEA
-WHERE store_items.tenant = $2::VARCHAR
-AND store_items.namespace = $3::VARCHAR
-AND store_items.key = $4::VARCHAR
-
--- database.signed_items.sign_vector()
-UPDATE embeddings
-SET signature=$1::BYTEA
-WHERE embeddings.tenant = $2::VARCHAR
-AND embeddings.namespace = $3::VARCHAR
-AND embeddings.key = $4::VARCHAR
-AND embeddings.field = $5::VARCHAR
-AND embeddings.model = $6::VARCHAR
-AND embeddings.part = $7::INTEGER
-
--- database.signed_logs.list_signatures()
-SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-UNION ALL
-SELECT deltas.seq, deltas.signature, 1 AS kind
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.kind = 'entry'
-UNION ALL
-SELECT deltas.seq, deltas.signature, 2 AS kind
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.kind = 'write'
-
--- database.signed_logs.read_signed_checkpoint()
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.checkpoint_id = $2::VARCHAR
-
--- database.signed_logs.read_signed_head(locks=True)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
-  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
-FROM threads
-WHERE threads.log_id = $1::UUID
-FOR UPDATE OF threads
-
--- database.signed_logs.read_signed_heads()
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
-  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
-FROM threads
-WHERE threads.log_id = $1::UUID
-
--- database.signed_logs.read_signed_row(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.seq = $2::BIGINT
-
--- database.signed_logs.read_signed_rows(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.seq > $2::BIGINT
-ORDER BY checkpoints.seq
-LIMIT $3
-
--- database.signed_logs.sign_head()
-UPDATE threads
-SET signature=$1::BYTEA
-WHERE threads.log_id = $2::UUID
-
--- database.signed_logs.sign_row(table=checkpoints)
-UPDATE checkpoints
-SET signature=$1::BYTEA
-WHERE checkpoints.log_id = $2::UUID
-AND checkpoints.seq = $3::BIGINT
-
 -- database.tenant_wall.read_wall()
 WITH found AS (
   SELECT pg_class.oid, relrowsecurity AS secured, relrowsecurity
@@ -2916,6 +2657,265 @@ AND (store_items.namespace, store_items.key) IN (
   FROM (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- protection.key_registry.delete_key()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- protection.key_registry.find_encrypted(table=deltas)
+SELECT substr("some".payload, 1, 9) AS begins
+FROM (
+  SELECT deltas.codec AS codec, deltas.payload AS payload
+  FROM deltas
+  JOIN (
+    SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    ORDER BY threads.active_at DESC
+    LIMIT $2) AS newest ON deltas.log_id = newest.log_id
+  AND deltas.seq >= newest.next_seq - 3) AS "some"
+WHERE "some".codec LIKE '%+gcm2'
+LIMIT 1
+
+-- protection.key_registry.find_signed(table=threads)
+SELECT "some".signature, "some".namespace, "some".name
+FROM (
+  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  ORDER BY threads.active_at DESC
+  LIMIT $2) AS "some"
+WHERE "some".signature IS NOT NULL
+
+-- protection.key_registry.insert_key()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
+    updated_at, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
+    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET updated_at = $8::TIMESTAMP WITH TIME ZONE
+
+-- protection.key_registry.read_registered_keys(scope=tenant)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace = $2::VARCHAR
+  OR store_items.namespace = $3::VARCHAR)
+
+-- protection.removals.delete_old_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.updated_at < $2::TIMESTAMP WITH TIME ZONE
+
+-- protection.removals.delete_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key IN (
+  SELECT listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- protection.removals.find_anchoring()
+SELECT store_items.value, store_items.updated_at
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/anchors/'
+
+-- protection.removals.find_removals()
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key IN (
+  SELECT listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- protection.removals.list_removals(after=True)
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key > $2::VARCHAR
+ORDER BY store_items.key
+LIMIT $3
+
+-- protection.removals.put_note()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
+    updated_at, signature, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
+    $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA, $11::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET version = $5::BIGINT, created_at = $8::TIMESTAMP WITH TIME ZONE,
+  updated_at = $9::TIMESTAMP WITH TIME ZONE, signature = $10::BYTEA, value = $11::BYTEA
+
+-- protection.removals.read_lives()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- protection.signed_items.lock_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+FOR UPDATE OF store_items
+
+-- protection.signed_items.read_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- protection.signed_items.read_signed_items()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- protection.signed_items.read_signed_vectors()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- protection.signed_items.read_signed_words()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- protection.signed_items.read_vector_signatures()
+SELECT embeddings.namespace, embeddings.key, embeddings.signature
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- protection.signed_items.sign_item()
+UPDATE store_items
+SET signature=$1::BYTEA
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND store_items.key = $4::VARCHAR
+
+-- protection.signed_items.sign_vector()
+UPDATE embeddings
+SET signature=$1::BYTEA
+WHERE embeddings.tenant = $2::VARCHAR
+AND embeddings.namespace = $3::VARCHAR
+AND embeddings.key = $4::VARCHAR
+AND embeddings.field = $5::VARCHAR
+AND embeddings.model = $6::VARCHAR
+AND embeddings.part = $7::INTEGER
+
+-- protection.signed_logs.list_signatures()
+SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+UNION ALL
+SELECT deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'write'
+
+-- protection.signed_logs.read_signed_checkpoint()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+
+-- protection.signed_logs.read_signed_head(locks=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+FOR UPDATE OF threads
+
+-- protection.signed_logs.read_signed_heads()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- protection.signed_logs.read_signed_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq = $2::BIGINT
+
+-- protection.signed_logs.read_signed_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq > $2::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $3
+
+-- protection.signed_logs.sign_head()
+UPDATE threads
+SET signature=$1::BYTEA
+WHERE threads.log_id = $2::UUID
+
+-- protection.signed_logs.sign_row(table=checkpoints)
+UPDATE checkpoints
+SET signature=$1::BYTEA
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq = $3::BIGINT
 
 -- search._vector_statements.count_vectors(below=False)
 SELECT count(*) AS count_1

@@ -412,277 +412,6 @@ WHEN sys_context('USERENV', 'DATABASE_ROLE') = 'PRIMARY' THEN 1
 ELSE 0 END AS writes
 FROM DUAL
 
--- database.key_registry.delete_key()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-
--- database.key_registry.find_encrypted(table=deltas)
-SELECT dbms_lob.substr(some.payload, 9, 1) AS begins
-FROM (
-  SELECT deltas.codec AS codec, deltas.payload AS payload
-  FROM deltas
-  JOIN (
-    SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
-    FROM threads
-    WHERE threads.tenant = :k_tenant
-    ORDER BY threads.active_at DESC
-    FETCH FIRST :p_limit ROWS ONLY) newest ON deltas.log_id = newest.log_id
-  AND deltas.seq >= newest.next_seq - 3) some
-WHERE some.codec LIKE '%+gcm2'
-FETCH FIRST 1 ROWS ONLY
-
--- database.key_registry.find_signed(table=threads)
-SELECT some.signature, some.namespace, some.name
-FROM (
-  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
-  FROM threads
-  WHERE threads.tenant = :k_tenant
-  ORDER BY threads.active_at DESC
-  FETCH FIRST :p_limit ROWS ONLY) some
-WHERE some.signature IS NOT NULL
-
--- database.key_registry.insert_key()
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
-    updated_at, value)
-VALUES (:k_tenant, :k_namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now,
-    :p_content)
-
--- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND (store_items.namespace = :namespace_1
-  OR store_items.namespace = :namespace_2)
-
--- database.removals.delete_old_removals()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = '/~signing/removals/'
-AND store_items.updated_at < :p_before
-
--- database.removals.delete_removals()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = '/~signing/removals/'
-AND store_items.key IN (
-  SELECT listed.key
-  FROM (
-    SELECT each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (key VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- database.removals.find_anchoring()
-SELECT store_items.value, store_items.updated_at
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = '/~signing/anchors/'
-
--- database.removals.find_removals()
-SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
-  store_items.signature
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = '/~signing/removals/'
-AND store_items.key IN (
-  SELECT listed.key
-  FROM (
-    SELECT each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (key VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- database.removals.insert_note()
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
-    updated_at, signature, value)
-VALUES (:k_tenant, :k_namespace, :k_key, :meta, :p_version, :codec, :checksum, :p_created_at,
-    :p_updated_at, :p_signature, :p_content)
-
--- database.removals.list_removals(after=True)
-SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
-  store_items.signature
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = '/~signing/removals/'
-AND store_items.key > :p_key
-ORDER BY store_items.key
-FETCH FIRST :p_limit ROWS ONLY
-
--- database.removals.read_lives()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-
--- database.removals.update_note()
-UPDATE store_items
-SET version=:p_version, created_at=:p_created_at, updated_at=:p_updated_at, signature=:p_signature,
-  value=:p_content
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-
--- database.signed_items.lock_signed_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.search_text,
-  store_items.field_terms, store_items.signature
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-FOR UPDATE
-
--- database.signed_items.read_signed_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-
--- database.signed_items.read_signed_items()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
-  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-
--- database.signed_items.read_signed_vectors()
-SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
-  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND (embeddings.namespace, embeddings.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-
--- database.signed_items.read_signed_words()
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.search_text,
-  store_items.field_terms, store_items.signature
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-
--- database.signed_items.read_vector_signatures()
-SELECT embeddings.namespace, embeddings.key, embeddings.signature
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND (embeddings.namespace, embeddings.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-
--- database.signed_items.sign_item()
-UPDATE store_items
-SET signature=:p_signature
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-
--- database.signed_items.sign_vector()
-UPDATE embeddings
-SET signature=:p_signature
-WHERE embeddings.tenant = :k_tenant
-AND embeddings.namespace = :k_namespace
-AND embeddings.key = :k_key
-AND embeddings.field = :p_field
-AND embeddings.model = :p_model
-AND embeddings.part = :p_part
-
--- database.signed_logs.list_signatures()
-SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-UNION ALL
-SELECT deltas.seq, deltas.signature, 1 AS kind
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.kind = 'entry'
-UNION ALL
-SELECT deltas.seq, deltas.signature, 2 AS kind
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.kind = 'write'
-
--- database.signed_logs.read_signed_checkpoint()
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.checkpoint_id = :p_checkpoint_id
-
--- database.signed_logs.read_signed_head(locks=True)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
-  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
-FROM threads
-WHERE threads.log_id = :k_log_id
-FOR UPDATE
-
--- database.signed_logs.read_signed_heads()
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
-  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
-FROM threads
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- database.signed_logs.read_signed_row(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq = :p_seq
-
--- database.signed_logs.read_signed_rows(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq > :p_after
-ORDER BY checkpoints.seq
-FETCH FIRST :p_limit ROWS ONLY
-
--- database.signed_logs.sign_head()
-UPDATE threads
-SET signature=:p_signature
-WHERE threads.log_id = :k_log_id
-
--- database.signed_logs.sign_row(table=checkpoints)
-UPDATE checkpoints
-SET signature=:p_signature
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq = :p_seq
-
 -- inspection._statements.changed_items(below=False)
 SELECT store_items.namespace, store_items.key, store_items.updated_at
 FROM store_items
@@ -2738,6 +2467,277 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT each_.namespace, each_.key
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- protection.key_registry.delete_key()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
+-- protection.key_registry.find_encrypted(table=deltas)
+SELECT dbms_lob.substr(some.payload, 9, 1) AS begins
+FROM (
+  SELECT deltas.codec AS codec, deltas.payload AS payload
+  FROM deltas
+  JOIN (
+    SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
+    FROM threads
+    WHERE threads.tenant = :k_tenant
+    ORDER BY threads.active_at DESC
+    FETCH FIRST :p_limit ROWS ONLY) newest ON deltas.log_id = newest.log_id
+  AND deltas.seq >= newest.next_seq - 3) some
+WHERE some.codec LIKE '%+gcm2'
+FETCH FIRST 1 ROWS ONLY
+
+-- protection.key_registry.find_signed(table=threads)
+SELECT some.signature, some.namespace, some.name
+FROM (
+  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  ORDER BY threads.active_at DESC
+  FETCH FIRST :p_limit ROWS ONLY) some
+WHERE some.signature IS NOT NULL
+
+-- protection.key_registry.insert_key()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
+    updated_at, value)
+VALUES (:k_tenant, :k_namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now,
+    :p_content)
+
+-- protection.key_registry.read_registered_keys(scope=tenant)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace = :namespace_1
+  OR store_items.namespace = :namespace_2)
+
+-- protection.no_upsert.insert_note()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
+    updated_at, signature, value)
+VALUES (:k_tenant, :k_namespace, :k_key, :meta, :p_version, :codec, :checksum, :p_created_at,
+    :p_updated_at, :p_signature, :p_content)
+
+-- protection.no_upsert.update_note()
+UPDATE store_items
+SET version=:p_version, created_at=:p_created_at, updated_at=:p_updated_at, signature=:p_signature,
+  value=:p_content
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
+-- protection.removals.delete_old_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.updated_at < :p_before
+
+-- protection.removals.delete_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key IN (
+  SELECT listed.key
+  FROM (
+    SELECT each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (key VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- protection.removals.find_anchoring()
+SELECT store_items.value, store_items.updated_at
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = '/~signing/anchors/'
+
+-- protection.removals.find_removals()
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key IN (
+  SELECT listed.key
+  FROM (
+    SELECT each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (key VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- protection.removals.list_removals(after=True)
+SELECT store_items.key, store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.key > :p_key
+ORDER BY store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- protection.removals.read_lives()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- protection.signed_items.lock_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+FOR UPDATE
+
+-- protection.signed_items.read_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
+-- protection.signed_items.read_signed_items()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- protection.signed_items.read_signed_vectors()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- protection.signed_items.read_signed_words()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- protection.signed_items.read_vector_signatures()
+SELECT embeddings.namespace, embeddings.key, embeddings.signature
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- protection.signed_items.sign_item()
+UPDATE store_items
+SET signature=:p_signature
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
+-- protection.signed_items.sign_vector()
+UPDATE embeddings
+SET signature=:p_signature
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+AND embeddings.field = :p_field
+AND embeddings.model = :p_model
+AND embeddings.part = :p_part
+
+-- protection.signed_logs.list_signatures()
+SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+UNION ALL
+SELECT deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind = 'write'
+
+-- protection.signed_logs.read_signed_checkpoint()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+
+-- protection.signed_logs.read_signed_head(locks=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.log_id = :k_log_id
+FOR UPDATE
+
+-- protection.signed_logs.read_signed_heads()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- protection.signed_logs.read_signed_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq = :p_seq
+
+-- protection.signed_logs.read_signed_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq > :p_after
+ORDER BY checkpoints.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- protection.signed_logs.sign_head()
+UPDATE threads
+SET signature=:p_signature
+WHERE threads.log_id = :k_log_id
+
+-- protection.signed_logs.sign_row(table=checkpoints)
+UPDATE checkpoints
+SET signature=:p_signature
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq = :p_seq
 
 -- search._vector_statements.count_vectors(below=False)
 SELECT count(*) AS count_1

@@ -447,298 +447,12 @@ AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 
--- database.key_registry.delete_key()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-
--- database.key_registry.find_encrypted(table=deltas)
-SELECT substr(some.payload, 1, 9) AS begins
-FROM (
-  SELECT deltas.codec AS codec, deltas.payload AS payload
-  FROM deltas
-  JOIN (
-    SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
-    FROM threads
-    WHERE threads.tenant = ?
-    ORDER BY threads.active_at DESC
-    LIMIT ?
-    OFFSET ?) AS newest ON deltas.log_id = newest.log_id
-  AND deltas.seq >= newest.next_seq - 3) AS some
-WHERE some.codec LIKE '%+gcm2'
-LIMIT 1
-OFFSET ?
-
--- database.key_registry.find_signed(table=threads)
-SELECT some.signature, some.namespace, some.name
-FROM (
-  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
-  FROM threads
-  WHERE threads.tenant = ?
-  ORDER BY threads.active_at DESC
-  LIMIT ?
-  OFFSET ?) AS some
-WHERE some.signature IS NOT NULL
-
--- database.key_registry.insert_key()
-INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
-    updated_at, value)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (tenant, namespace, "key")
-DO UPDATE SET updated_at = ?
-
--- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.value
-FROM store_items
-WHERE store_items.tenant = ?
-AND (store_items.namespace = ?
-  OR store_items.namespace = ?)
-
--- database.removals.delete_old_removals()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = '/~signing/removals/'
-AND store_items.updated_at < ?
-
--- database.removals.delete_removals()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = '/~signing/removals/'
-AND store_items."key" IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed."key"
-  FROM listed)
-
--- database.removals.find_anchoring()
-SELECT store_items.value, store_items.updated_at
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = '/~signing/anchors/'
-
--- database.removals.find_removals()
-SELECT store_items."key", store_items.created_at, store_items.version, store_items.updated_at,
-  store_items.signature
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = '/~signing/removals/'
-AND store_items."key" IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed."key"
-  FROM listed)
-
--- database.removals.list_removals(after=True)
-SELECT store_items."key", store_items.created_at, store_items.version, store_items.updated_at,
-  store_items.signature
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = '/~signing/removals/'
-AND store_items."key" > ?
-ORDER BY store_items."key"
-LIMIT ?
-OFFSET ?
-
--- database.removals.put_note()
-INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
-    updated_at, signature, value)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (tenant, namespace, "key")
-DO UPDATE SET version = ?, created_at = ?, updated_at = ?, signature = ?, value = ?
-
--- database.removals.read_lives()
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
-  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
-FROM store_items
-WHERE store_items.tenant = ?
-AND (store_items.namespace, store_items."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-
--- database.signed_items.lock_signed_item()
-UPDATE store_items
-SET version=store_items.version
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-RETURNING tenant, namespace, "key", version, meta, codec, value, created_at, updated_at,
-  expires_at, lifetime, search_text, field_terms, signature
-
--- database.signed_items.read_signed_item()
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
-  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-
--- database.signed_items.read_signed_items()
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
-  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
-FROM store_items
-WHERE store_items.tenant = ?
-AND (store_items.namespace, store_items."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-
--- database.signed_items.read_signed_vectors()
-SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
-  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND (embeddings.namespace, embeddings."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-
--- database.signed_items.read_signed_words()
-SELECT store_items.namespace, store_items."key", store_items.version, store_items.search_text,
-  store_items.field_terms, store_items.signature
-FROM store_items
-WHERE store_items.tenant = ?
-AND (store_items.namespace, store_items."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-
--- database.signed_items.read_vector_signatures()
-SELECT embeddings.namespace, embeddings."key", embeddings.signature
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND (embeddings.namespace, embeddings."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-
--- database.signed_items.sign_item()
-UPDATE store_items
-SET signature=?
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-
--- database.signed_items.sign_vector()
-UPDATE embeddings
-SET signature=?
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" = ?
-AND embeddings.field = ?
-AND embeddings.model = ?
-AND embeddings.part = ?
-
--- database.signed_logs.list_signatures()
-SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-UNION ALL
-SELECT deltas.seq, deltas.signature, 1 AS kind
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.kind = 'entry'
-UNION ALL
-SELECT deltas.seq, deltas.signature, 2 AS kind
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.kind = 'write'
-
--- database.signed_logs.read_signed_checkpoint()
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.checkpoint_id = ?
-
--- database.signed_logs.read_signed_head(locks=True)
-UPDATE threads
-SET version=threads.version
-WHERE threads.log_id = ?
-RETURNING log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, head_id,
-  previous_id, created_at, updated_at, expires_at, deleted_at, meta, signature
-
--- database.signed_logs.read_signed_heads()
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
-  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
-FROM threads
-WHERE threads.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-
--- database.signed_logs.read_signed_row(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq = ?
-
--- database.signed_logs.read_signed_rows(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq > ?
-ORDER BY checkpoints.seq
-LIMIT ?
-OFFSET ?
-
--- database.signed_logs.sign_head()
-UPDATE threads
-SET signature=?
-WHERE threads.log_id = ?
-
--- database.signed_logs.sign_row(table=checkpoints)
-UPDATE checkpoints
-SET signature=?
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq = ?
-
--- database.sqlite_shrink.file_pages()
+-- database.sqlite.shrink.file_pages()
 SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
 FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
   pragma_auto_vacuum AS a
 
--- database.sqlite_shrink.file_step(what=incremental)
+-- database.sqlite.shrink.file_step(what=incremental)
 PRAGMA auto_vacuum = INCREMENTAL
 
 -- inspection._statements.changed_items(below=False)
@@ -2936,6 +2650,292 @@ AND (store_items.namespace, store_items."key") IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.namespace, listed."key"
   FROM listed)
+
+-- protection.key_registry.delete_key()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- protection.key_registry.find_encrypted(table=deltas)
+SELECT substr(some.payload, 1, 9) AS begins
+FROM (
+  SELECT deltas.codec AS codec, deltas.payload AS payload
+  FROM deltas
+  JOIN (
+    SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
+    FROM threads
+    WHERE threads.tenant = ?
+    ORDER BY threads.active_at DESC
+    LIMIT ?
+    OFFSET ?) AS newest ON deltas.log_id = newest.log_id
+  AND deltas.seq >= newest.next_seq - 3) AS some
+WHERE some.codec LIKE '%+gcm2'
+LIMIT 1
+OFFSET ?
+
+-- protection.key_registry.find_signed(table=threads)
+SELECT some.signature, some.namespace, some.name
+FROM (
+  SELECT threads.signature AS signature, threads.namespace AS namespace, threads.thread_id AS name
+  FROM threads
+  WHERE threads.tenant = ?
+  ORDER BY threads.active_at DESC
+  LIMIT ?
+  OFFSET ?) AS some
+WHERE some.signature IS NOT NULL
+
+-- protection.key_registry.insert_key()
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
+    updated_at, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET updated_at = ?
+
+-- protection.key_registry.read_registered_keys(scope=tenant)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace = ?
+  OR store_items.namespace = ?)
+
+-- protection.removals.delete_old_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = '/~signing/removals/'
+AND store_items.updated_at < ?
+
+-- protection.removals.delete_removals()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = '/~signing/removals/'
+AND store_items."key" IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed."key"
+  FROM listed)
+
+-- protection.removals.find_anchoring()
+SELECT store_items.value, store_items.updated_at
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = '/~signing/anchors/'
+
+-- protection.removals.find_removals()
+SELECT store_items."key", store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = '/~signing/removals/'
+AND store_items."key" IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed."key"
+  FROM listed)
+
+-- protection.removals.list_removals(after=True)
+SELECT store_items."key", store_items.created_at, store_items.version, store_items.updated_at,
+  store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = '/~signing/removals/'
+AND store_items."key" > ?
+ORDER BY store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- protection.removals.put_note()
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
+    updated_at, signature, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET version = ?, created_at = ?, updated_at = ?, signature = ?, value = ?
+
+-- protection.removals.read_lives()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- protection.signed_items.lock_signed_item()
+UPDATE store_items
+SET version=store_items.version
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING tenant, namespace, "key", version, meta, codec, value, created_at, updated_at,
+  expires_at, lifetime, search_text, field_terms, signature
+
+-- protection.signed_items.read_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- protection.signed_items.read_signed_items()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- protection.signed_items.read_signed_vectors()
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- protection.signed_items.read_signed_words()
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- protection.signed_items.read_vector_signatures()
+SELECT embeddings.namespace, embeddings."key", embeddings.signature
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- protection.signed_items.sign_item()
+UPDATE store_items
+SET signature=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- protection.signed_items.sign_vector()
+UPDATE embeddings
+SET signature=?
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+AND embeddings.field = ?
+AND embeddings.model = ?
+AND embeddings.part = ?
+
+-- protection.signed_logs.list_signatures()
+SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+UNION ALL
+SELECT deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind = 'write'
+
+-- protection.signed_logs.read_signed_checkpoint()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
+
+-- protection.signed_logs.read_signed_head(locks=True)
+UPDATE threads
+SET version=threads.version
+WHERE threads.log_id = ?
+RETURNING log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, head_id,
+  previous_id, created_at, updated_at, expires_at, deleted_at, meta, signature
+
+-- protection.signed_logs.read_signed_heads()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
+  threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- protection.signed_logs.read_signed_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq = ?
+
+-- protection.signed_logs.read_signed_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq > ?
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- protection.signed_logs.sign_head()
+UPDATE threads
+SET signature=?
+WHERE threads.log_id = ?
+
+-- protection.signed_logs.sign_row(table=checkpoints)
+UPDATE checkpoints
+SET signature=?
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq = ?
 
 -- search._vector_statements.count_vectors(below=False)
 SELECT count(*) AS count_1

@@ -77,11 +77,11 @@ async def test_the_first_save_of_a_thread_updates_then_inserts(
 
     assert [n for n in server.sent() if "." in n] == [
         "checkpoints.load.read_chain",
-        "database.key_registry.read_registered_keys",
-        "database.key_registry.find_encrypted",
-        "database.key_registry.find_encrypted",
-        "database.key_registry.find_signed",
-        "database.key_registry.find_signed",
+        "protection.key_registry.read_registered_keys",
+        "protection.key_registry.find_encrypted",
+        "protection.key_registry.find_encrypted",
+        "protection.key_registry.find_signed",
+        "protection.key_registry.find_signed",
         "log.no_upsert.allot_existing",
         "log.no_upsert.create_head",
         *PLACE,
@@ -271,7 +271,7 @@ async def test_deleting_a_checkpoint_locks_first(agent: Checkpointer, server: Re
     assert await agent.delete("thread", "one") is True
 
     assert server.sent() == [
-        "database.key_registry.read_registered_keys",
+        "protection.key_registry.read_registered_keys",
         "log.heads.lock_log",
         "log.delete.delete_checkpoint_row",
         "log.delete.delete_writes",
@@ -290,7 +290,7 @@ async def test_deleting_what_is_not_there_changes_nothing(
     assert await agent.delete("thread", "other") is False
 
     assert server.sent() == [
-        "database.key_registry.read_registered_keys",
+        "protection.key_registry.read_registered_keys",
         "log.heads.lock_log",
         "log.delete.delete_checkpoint_row",
         "log.dependencies.find_dependent",
@@ -303,7 +303,7 @@ async def test_deleting_a_thread_leaves_a_tombstone(agent: Checkpointer, server:
     assert await agent.delete("thread") is True
 
     assert server.sent() == [
-        "database.key_registry.read_registered_keys",
+        "protection.key_registry.read_registered_keys",
         "log.heads.lock_thread",
         "log.delete.delete_rows",
         "log.delete.delete_rows",
@@ -352,7 +352,7 @@ async def test_pruning_sweeps_what_no_name_leads_to(agent: Checkpointer, server:
 
     assert server.sent() == [
         "log.bulk_delete.list_prunable",
-        "database.key_registry.read_registered_keys",
+        "protection.key_registry.read_registered_keys",
         "log.bulk_delete.lock_batch",
         *PRUNED,
     ]

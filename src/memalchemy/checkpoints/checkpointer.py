@@ -71,8 +71,6 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
-from memalchemy.database.proven_jobs import Damage
-from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import Conflict, InvalidArgument, NotFound, ThreadDeleted
 from memalchemy.events import Event, operation
@@ -119,6 +117,8 @@ from memalchemy.log.tables import write_key_range
 from memalchemy.log.thread_parts import list_parts, main_paths, thread_parts
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata, kind_of
+from memalchemy.protection.proven_jobs import Damage
+from memalchemy.protection.signed_logs import errors_about
 from memalchemy.search.text import find_checkpoints, search_scope
 from memalchemy.statements import Program
 

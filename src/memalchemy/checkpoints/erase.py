@@ -8,14 +8,13 @@ from typing import Any
 
 from sqlalchemy import Executable, and_, bindparam, delete, null, or_, select, update
 
+from memalchemy._unreadable_rows import UnreadableRows
 from memalchemy.checkpoints import listing
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
-from memalchemy.database.proven_jobs import Damage, each_proven
 from memalchemy.database.sqlite.shrink import erase_deleted_bytes
-from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.errors import Corrupt
 from memalchemy.events import Event
@@ -28,6 +27,7 @@ from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.metadata import check_metadata, kind_of
+from memalchemy.protection.proven_jobs import Damage, each_proven
 from memalchemy.search.kept_answers import erase_kept_answers
 from memalchemy.search.scope import (
     EMBEDDINGS,

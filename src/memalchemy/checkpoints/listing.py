@@ -19,14 +19,6 @@ from sqlalchemy import literal_column as constant
 
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database
-from memalchemy.database.proven_reads import (
-    HEADS,
-    NAMED_CHECKPOINTS,
-    NEWEST_CHECKPOINTS,
-    proven_statement,
-    unless,
-)
-from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.keys import decode_namespace
 from memalchemy.log.signed_reads import check_info
@@ -42,6 +34,14 @@ from memalchemy.log.tables import (
     of_log,
     same_log,
 )
+from memalchemy.protection.proven_reads import (
+    HEADS,
+    NAMED_CHECKPOINTS,
+    NEWEST_CHECKPOINTS,
+    proven_statement,
+    unless,
+)
+from memalchemy.protection.signed_logs import errors_about
 from memalchemy.statements import after_key, statement
 
 

@@ -18,10 +18,10 @@ from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.checkpoints.word_keeper import WordKeeper
 from memalchemy.contracts import Progress, Retention, to_timedelta
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
-from memalchemy.database.proven_jobs import Damage, each_proven
 from memalchemy.events import Event
 from memalchemy.log import Log, bulk_delete
 from memalchemy.log.scan import run_query, scan
+from memalchemy.protection.proven_jobs import Damage, each_proven
 from memalchemy.statements import Program
 
 PAUSES = (0.05, 0.2, 0.5, 1.0)

@@ -35,7 +35,6 @@ from memalchemy.database import (
     HostConnection,
     off_loop,
 )
-from memalchemy.database.known_heads import KnownHeads
 from memalchemy.database.per_database import shared
 from memalchemy.dialects import Dialect
 from memalchemy.errors import (
@@ -66,6 +65,7 @@ from memalchemy.log.pending_writes import new_key, remove_expired_log
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, routed, same_log
 from memalchemy.log.turns import Turns, takes_turns
 from memalchemy.log.written_heads import WrittenHead, WrittenHeads
+from memalchemy.protection.known_heads import KnownHeads
 from memalchemy.statements import Program, statement
 
 T = TypeVar("T")

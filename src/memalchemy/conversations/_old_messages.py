@@ -11,12 +11,12 @@ from memalchemy._transactions import transaction_of
 from memalchemy.contracts import Entry, Seconds, to_lifetime
 from memalchemy.conversations._stored_summary import SummaryLog
 from memalchemy.database import HostConnection
-from memalchemy.database.proven_jobs import Damage
 from memalchemy.errors import Conflict, Corrupt
 from memalchemy.events import operation
 from memalchemy.keys import encode_namespace
 from memalchemy.log.listing import threads_older
 from memalchemy.messages import is_system, is_user_turn
+from memalchemy.protection.proven_jobs import Damage
 from memalchemy.threads import ThreadLog
 from memalchemy.threads.log_retry import retry_on_log
 

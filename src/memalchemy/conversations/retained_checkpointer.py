@@ -21,12 +21,12 @@ from memalchemy.context.message_age import STORED_AT, message_time, stamp_messag
 from memalchemy.context.windows import SlidingWindowManager
 from memalchemy.contracts import Progress, Seconds, State, to_lifetime
 from memalchemy.database import Database, HostConnection
-from memalchemy.database.proven_jobs import Damage
 from memalchemy.errors import Conflict, NotSerialisable
 from memalchemy.events import operation
 from memalchemy.log.listing import all_threads
 from memalchemy.mapping import Fallback
 from memalchemy.messages import copy_with, metadata_of, role_of, with_messages
+from memalchemy.protection.proven_jobs import Damage
 
 CACHED_THREADS = 256
 """Threads whose message times one object caches."""

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Executable, Float
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from memalchemy.database.unreadable_rows import (
+from memalchemy._unreadable_rows import (
     DECODING_ERRORS,
     UnreadableRows,
     cell_description,

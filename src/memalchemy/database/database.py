@@ -31,20 +31,21 @@ from memalchemy.database.clock import read_clock
 from memalchemy.database.executors.batching import BatchedRow
 from memalchemy.database.executors.host import HostConnection
 from memalchemy.database.intent import READ, READ_REPLICA, Intent
-from memalchemy.database.key_registry import KeyRegistry, refuse_payloads
-from memalchemy.database.known_heads import KnownHead, KnownHeads
+from memalchemy.database.known_keys import KnownKeys
 from memalchemy.database.per_database import shared
 from memalchemy.database.program_runner import Decode
-from memalchemy.database.proven_reads import prove_rows
 from memalchemy.database.replica import Replica
-from memalchemy.database.sealing import seal_payloads
-from memalchemy.database.signed_logs import Overtaken
-from memalchemy.database.signing import sign_rows
 from memalchemy.database.tenant_wall import TenantWall
 from memalchemy.dialects import Dialect, Distribution
 from memalchemy.errors import Conflict, ReadOnly
 from memalchemy.events import Event
 from memalchemy.keys import check_tenant
+from memalchemy.protection.key_registry import refuse_payloads
+from memalchemy.protection.known_heads import KnownHead, KnownHeads
+from memalchemy.protection.proven_reads import prove_rows
+from memalchemy.protection.sealing import seal_payloads
+from memalchemy.protection.signed_logs import Overtaken
+from memalchemy.protection.signing import sign_rows
 from memalchemy.statements import Program
 from memalchemy.tenants import tenant_of_scope
 
@@ -164,7 +165,7 @@ class Database:
         if anchor is not None:
             self._keyring.signing.anchor = check_anchor(anchor, self._keyring.signing)
         self._binds_places: bool = self._keyring.encrypts or self._keyring.signing.signs
-        self._key_registry = KeyRegistry(self._keyring)
+        self._known_keys = KnownKeys(self._keyring)
         open_ = partial(
             Backend,
             schema=schema,
@@ -210,7 +211,7 @@ class Database:
         """True if rows are bound to their place, which is then allotted before they are sent.
 
         A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
-        ``k_namespace, k_key`` and ``p_version``. See `memalchemy.database.sealing`.
+        ``k_namespace, k_key`` and ``p_version``. See `memalchemy.protection.sealing`.
         """
         return self._binds_places
 
@@ -302,7 +303,7 @@ class Database:
 
     async def close(self) -> None:
         """Finish queued writes and close this loop's connections. A later use opens anew."""
-        self._key_registry.forget()
+        self._known_keys.forget()
         try:
             await self._backend.close()
         finally:
@@ -514,7 +515,7 @@ class Database:
                 if not intent.writes_payloads:
                     # A row of a batch is a payload, so the program alone is run, and refused.
                     program, batch = refuse_payloads(program), None
-                    await self._key_registry.check_signing(self._backend, self.tenant, connection)
+                    await self._known_keys.check_signing(self._backend, self.tenant, connection)
             if self.signing.signs and not intent.brings_signatures:
                 return await self._run_signed(program, intent, connection, event, decode)
         elif self._replica is not None and connection is None and self._reads_replica(intent):
@@ -578,7 +579,7 @@ class Database:
             KeyMissing: the tenant is encrypted with other keys than these.
         """
         self.check_writable()
-        await self._key_registry.check(self._backend, self.tenant, connection)
+        await self._known_keys.check(self._backend, self.tenant, connection)
 
     async def check_search(self, connection: HostConnection | None = None) -> None:
         """Check that a search that found nothing could have: the tenant is not encrypted unseen.
@@ -589,11 +590,11 @@ class Database:
             KeyMissing: the tenant is encrypted, and no key was given.
         """
         reading = partial(self.run, intent=READ_REPLICA, connection=connection)
-        await self._key_registry.check_search(self.dialect, self.tenant, reading)
+        await self._known_keys.check_search(self.dialect, self.tenant, reading)
 
     def forget_known_keys(self) -> None:
         """Read the registered keys of a tenant again at the next write."""
-        self._key_registry.forget()
+        self._known_keys.forget()
 
     def _reads_replica(self, intent: Intent) -> bool:
         return self._is_replica or (intent.replica_ok and self._replica_reads == "some")

@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Executable
 from sqlalchemy.engine import Dialect as SQLAlchemyDialect
 from sqlalchemy.exc import DBAPIError
 
+from memalchemy._unreadable_rows import UnreadableRows, describe_driver_error
 from memalchemy.database.compiled import CompiledStatement, CompiledStatements
-from memalchemy.database.unreadable_rows import UnreadableRows, describe_driver_error
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 from memalchemy.statements import Answer, Parameters
 

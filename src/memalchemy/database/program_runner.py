@@ -16,10 +16,10 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Connection, Executable, event
 from sqlalchemy.exc import SQLAlchemyError
 
+from memalchemy._unreadable_rows import UnreadableRows
 from memalchemy.database.compiled import execute_with_sqlalchemy
 from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.database.driver_errors import Translate
-from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect, original
 from memalchemy.errors import MemalchemyError
 from memalchemy.events import Event, StatementEvent, publish_statement

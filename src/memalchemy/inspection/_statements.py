@@ -18,7 +18,6 @@ from sqlalchemy import (
     select,
 )
 
-from memalchemy.database.proven_reads import proven_statement, unless
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.inspection import _internal
 from memalchemy.log.entries import heads_that_hold, holds, is_not_empty
@@ -36,6 +35,7 @@ from memalchemy.log.tables import (
     same_log,
 )
 from memalchemy.maintenance.space import sum_logs
+from memalchemy.protection.proven_reads import proven_statement, unless
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, live_item, of_item
 from memalchemy.search.scope import same_item as of_same_item
 from memalchemy.statements import column_bind, statement

@@ -11,7 +11,6 @@ from typing import Any
 from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import StoreItem
 from memalchemy.database import Database
-from memalchemy.database.signed_items import check_vector_sets
 from memalchemy.errors import InvalidArgument, KeyMissing, NotEncrypted, NotFound
 from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._internal import internal_binds, is_internal
@@ -20,6 +19,7 @@ from memalchemy.inspection._records import Record, item_preview, item_record, ki
 from memalchemy.inspection.tree import tree, value_at
 from memalchemy.keys import check_namespace, decode_namespace, encode_namespace
 from memalchemy.log.scan import run_query
+from memalchemy.protection.signed_items import check_vector_sets
 from memalchemy.search.scope import key_lists, scope_binds
 from memalchemy.statements import Program
 from memalchemy.store import Store

@@ -23,7 +23,6 @@ from sqlalchemy import (
 )
 
 from memalchemy.contracts import UNSET, Unset
-from memalchemy.database.known_heads import KNOWN_HEAD, SIGNED_FIRST, KnownHead
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
@@ -54,6 +53,7 @@ from memalchemy.log.tables import (
     signature_bind,
 )
 from memalchemy.log.written_heads import WrittenHead
+from memalchemy.protection.known_heads import KNOWN_HEAD, SIGNED_FIRST, KnownHead
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies
 

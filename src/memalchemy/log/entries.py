@@ -23,15 +23,6 @@ from sqlalchemy import (
 )
 
 from memalchemy.contracts import UNSET, Unset
-from memalchemy.database.proven_reads import (
-    HEADS,
-    CheckpointedHeads,
-    HeadProof,
-    HeadsOfSome,
-    HeadsWithEntries,
-    proven_statement,
-    unless,
-)
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.errors import ThreadDeleted
 from memalchemy.log.delete import remove_log
@@ -45,6 +36,15 @@ from memalchemy.log.tables import (
     live,
     of_log,
     same_log,
+)
+from memalchemy.protection.proven_reads import (
+    HEADS,
+    CheckpointedHeads,
+    HeadProof,
+    HeadsOfSome,
+    HeadsWithEntries,
+    proven_statement,
+    unless,
 )
 from memalchemy.statements import NAMELESS, Program, statement
 

@@ -26,7 +26,6 @@ from sqlalchemy import (
 )
 
 from memalchemy.codec.signed_rows import HEAD, SignedHead
-from memalchemy.database.known_heads import KNOWN_HEAD, MOVED_HEAD, KnownHead
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt
 from memalchemy.log.tables import (
@@ -44,6 +43,7 @@ from memalchemy.log.tables import (
     truncate_to_second,
     unexpired,
 )
+from memalchemy.protection.known_heads import KNOWN_HEAD, MOVED_HEAD, KnownHead
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies
 

@@ -22,11 +22,9 @@ from sqlalchemy import (
     select,
 )
 
+from memalchemy._unreadable_rows import UnreadableRows
 from memalchemy.contracts import LogInfo, check_query
 from memalchemy.database import Database, HostConnection
-from memalchemy.database.proven_jobs import Damage
-from memalchemy.database.proven_reads import HEADS, HeadProof, proven_statement, unless
-from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.keys import check_thread_id, decode_namespace, encode_id, encode_namespace
 from memalchemy.log.entries import heads_that_hold, holds, is_entry, is_not_empty
@@ -40,6 +38,8 @@ from memalchemy.log.tables import (
     same_log,
     truncate_to_second,
 )
+from memalchemy.protection.proven_jobs import Damage
+from memalchemy.protection.proven_reads import HEADS, HeadProof, proven_statement, unless
 from memalchemy.statements import after_key, column_bind, statement
 
 

@@ -29,7 +29,6 @@ from sqlalchemy import (
 )
 
 from memalchemy.contracts import Unset
-from memalchemy.database.known_heads import KnownHead
 from memalchemy.dialects import Dialect
 from memalchemy.log.append import (
     CHECKPOINT_COLUMNS,
@@ -67,6 +66,7 @@ from memalchemy.log.heads import (
 from memalchemy.log.retention import beyond_retention
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, signature_bind
 from memalchemy.log.written_heads import WrittenHead
+from memalchemy.protection.known_heads import KnownHead
 from memalchemy.statements import Program, statement
 from memalchemy.variants import ONE_STATEMENT
 

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Executable
 
+from memalchemy._unreadable_rows import UnreadableRows
 from memalchemy.database import READ, READ_REPLICA, Database, HostConnection
-from memalchemy.database.proven_jobs import Damage
-from memalchemy.database.proven_reads import going_on
-from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.events import Event
+from memalchemy.protection.proven_jobs import Damage
+from memalchemy.protection.proven_reads import going_on
 from memalchemy.statements import Answer, Program
 
 Row = TypeVar("Row")

@@ -27,8 +27,11 @@ from memalchemy.codec.signed_rows import (
     head_content_of_values,
     state_content,
 )
-from memalchemy.database.removals import hold_missing
-from memalchemy.database.signed_logs import (
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt, KeyMissing, about
+from memalchemy.log.tables import CHECKPOINTS, NAMES, THREADS, Log
+from memalchemy.protection.removals import hold_missing
+from memalchemy.protection.signed_logs import (
     errors_about,
     list_logs,
     read_signatures,
@@ -38,9 +41,6 @@ from memalchemy.database.signed_logs import (
     rows_do_not_add_up,
     sum_up,
 )
-from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt, KeyMissing, about
-from memalchemy.log.tables import CHECKPOINTS, NAMES, THREADS, Log
 from memalchemy.statements import Program
 
 _NAMED = (*CHECKPOINT[1:], "signature")

@@ -37,7 +37,14 @@ from memalchemy.codec.anchors import (
 from memalchemy.codec.signed_rows import HEAD, head_content, item_content_of
 from memalchemy.database import READ, Database
 from memalchemy.database.intent import Intent
-from memalchemy.database.removals import (
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt, KeyMissing
+from memalchemy.keys import encode_namespace
+from memalchemy.log.scan import batches, run_query, scan
+from memalchemy.log.tables import THREADS
+from memalchemy.maintenance.command_names import anchor_command
+from memalchemy.maintenance.sign import read_items_to_sign
+from memalchemy.protection.removals import (
     Anchoring,
     Removal,
     delete_old_removals,
@@ -48,13 +55,6 @@ from memalchemy.database.removals import (
     read_anchoring,
     write_anchoring,
 )
-from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt, KeyMissing
-from memalchemy.keys import encode_namespace
-from memalchemy.log.scan import batches, run_query, scan
-from memalchemy.log.tables import THREADS
-from memalchemy.maintenance.command_names import anchor_command
-from memalchemy.maintenance.sign import read_items_to_sign
 from memalchemy.search.scope import ITEMS, in_scope, key_lists, scope_binds
 from memalchemy.statements import Program, after_key, column_bind, program_of, statement
 

@@ -46,15 +46,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from memalchemy.checkpoints.erase import erase_item
 from memalchemy.codec.encryption import Keyring, is_encrypted
 from memalchemy.database import READ, WRITE_COPIED, WRITE_ROWS, Database
-from memalchemy.database.key_registry import (
-    FIRST_SIGNATURES,
-    KEYS_NAMESPACE,
-    SIGNING_NAMESPACE,
-    note_signatures,
-    read_registered_keys,
-    register_key,
-)
-from memalchemy.database.proven_jobs import ERRORS, Damage, is_damage
 from memalchemy.dialects import Dialect
 from memalchemy.errors import (
     Conflict,
@@ -92,6 +83,15 @@ from memalchemy.maintenance.verify.database import list_orphans
 from memalchemy.maintenance.verify.items import ItemCheck, StoreNamespace
 from memalchemy.maintenance.verify.report import CODES, ReportBuilder
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
+from memalchemy.protection.key_registry import (
+    FIRST_SIGNATURES,
+    KEYS_NAMESPACE,
+    SIGNING_NAMESPACE,
+    note_signatures,
+    read_registered_keys,
+    register_key,
+)
+from memalchemy.protection.proven_jobs import ERRORS, Damage, is_damage
 from memalchemy.search.cache_versions import count_change
 from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, of_item
 from memalchemy.search.signed_hits import check_items

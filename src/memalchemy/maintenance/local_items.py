@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, and_, literal_column
 
-from memalchemy.database.key_registry import KEYS_NAMESPACE, SIGNING_NAMESPACE
-from memalchemy.database.removals import ANCHORS_NAMESPACE, REMOVALS_NAMESPACE
+from memalchemy.protection.key_registry import KEYS_NAMESPACE, SIGNING_NAMESPACE
+from memalchemy.protection.removals import ANCHORS_NAMESPACE, REMOVALS_NAMESPACE
 from memalchemy.search.cache_versions import COUNTERS
 from memalchemy.search.scope import ITEMS
 

@@ -47,13 +47,6 @@ from memalchemy.codec.payloads import VALUE_CODEC, WRITES_CODEC, decode_payload,
 from memalchemy.codec.places import Place, item_place, row_place
 from memalchemy.contracts import Progress
 from memalchemy.database import WRITE_ROWS, WRITE_STORED, Database, off_loop
-from memalchemy.database.key_registry import (
-    KEYS_NAMESPACE,
-    read_registered_keys,
-    register_key,
-    unregister_keys,
-)
-from memalchemy.database.proven_jobs import ERRORS, Damage, each_proven, is_damage
 from memalchemy.dialects import MAX_LISTED, Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
@@ -63,6 +56,13 @@ from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.maintenance.local_items import is_not_local
 from memalchemy.maintenance.words import note_lost_words
+from memalchemy.protection.key_registry import (
+    KEYS_NAMESPACE,
+    read_registered_keys,
+    register_key,
+    unregister_keys,
+)
+from memalchemy.protection.proven_jobs import ERRORS, Damage, each_proven, is_damage
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEM_KEY,

@@ -27,18 +27,25 @@ from memalchemy.codec.signed_rows import (
 )
 from memalchemy.column_types import stored_vector_bytes
 from memalchemy.database import READ, WRITE_COPIED, WRITE_ROWS, Database
-from memalchemy.database.key_registry import (
+from memalchemy.database.known_keys import KNOWN_SECONDS
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt, KeyMissing, NotSigned
+from memalchemy.keys import encode_id
+from memalchemy.log.scan import run_query, scan
+from memalchemy.log.tables import THREADS
+from memalchemy.maintenance.local_items import is_not_local
+from memalchemy.maintenance.stored_tenants import list_tenants
+from memalchemy.protection.key_registry import (
     ALL_RENEWED,
     FIRST_SIGNATURES,
-    KNOWN_SECONDS,
     SIGNING_NAMESPACE,
     note_signatures,
     read_registered_keys,
     unregister_keys,
 )
-from memalchemy.database.proven_jobs import ERRORS, Damage, each_proven
-from memalchemy.database.signed_items import read_signed_vectors, sign_item, sign_vector
-from memalchemy.database.signed_logs import (
+from memalchemy.protection.proven_jobs import ERRORS, Damage, each_proven
+from memalchemy.protection.signed_items import read_signed_vectors, sign_item, sign_vector
+from memalchemy.protection.signed_logs import (
     read_signatures,
     read_signed_head,
     read_signed_rows,
@@ -47,13 +54,6 @@ from memalchemy.database.signed_logs import (
     sign_row,
     sum_up,
 )
-from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt, KeyMissing, NotSigned
-from memalchemy.keys import encode_id
-from memalchemy.log.scan import run_query, scan
-from memalchemy.log.tables import THREADS
-from memalchemy.maintenance.local_items import is_not_local
-from memalchemy.maintenance.stored_tenants import list_tenants
 from memalchemy.search.scope import ITEMS, is_listed
 from memalchemy.statements import Program, after_key, column_bind, statement
 from memalchemy.store.write import lock_listed

@@ -15,10 +15,10 @@ from memalchemy.codec.anchors import item_identity
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.codec.signed_rows import check_item, vector_content_of
 from memalchemy.column_types import stored_vector_bytes
-from memalchemy.database.removals import hold_missing
-from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, about
+from memalchemy.protection.removals import hold_missing
+from memalchemy.protection.signed_logs import errors_about
 from memalchemy.search.scope import ITEMS, Place, of_item, stored
 from memalchemy.statements import Program, statement
 

@@ -22,15 +22,15 @@ from memalchemy.codec.encryption import Keyring, StoredPayload
 from memalchemy.codec.payloads import decode_payload, decode_payloads
 from memalchemy.codec.places import item_place
 from memalchemy.contracts import StoreItem
-from memalchemy.database.proven_reads import (
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
+from memalchemy.keys import decode_namespace
+from memalchemy.protection.proven_reads import (
     NAMED_ITEMS,
     WHOLE_ITEMS,
     proven_statement,
     unless,
 )
-from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
-from memalchemy.keys import decode_namespace
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEMS,

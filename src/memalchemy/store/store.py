@@ -51,8 +51,6 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
-from memalchemy.database.proven_jobs import Damage, each_proven
-from memalchemy.database.signed_items import check_vector_sets
 from memalchemy.database.sqlite.shrink import erase_deleted_bytes
 from memalchemy.dialects import MAX_LISTED
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
@@ -67,6 +65,8 @@ from memalchemy.keys import (
 )
 from memalchemy.log.scan import run_query, scan
 from memalchemy.metadata import check_metadata
+from memalchemy.protection.proven_jobs import Damage, each_proven
+from memalchemy.protection.signed_items import check_vector_sets
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction

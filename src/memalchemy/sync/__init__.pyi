@@ -307,7 +307,7 @@ class Database:
         """True if rows are bound to their place, which is then allotted before they are sent.
 
         A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
-        ``k_namespace, k_key`` and ``p_version``. See `memalchemy.database.sealing`.
+        ``k_namespace, k_key`` and ``p_version``. See `memalchemy.protection.sealing`.
         """
 
     def check(self) -> None:

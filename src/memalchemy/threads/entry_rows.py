@@ -19,11 +19,11 @@ from memalchemy.codec.search_text import item_search_text, snippet
 from memalchemy.codec.values import frozen, is_heavy
 from memalchemy.contracts import Entry, EntryHit, check_time
 from memalchemy.database import OFF_LOOP_BYTES
-from memalchemy.database.signed_logs import errors_about
 from memalchemy.errors import Corrupt, MemalchemyError, about
 from memalchemy.keys import check_entry_key, check_list
 from memalchemy.log import Log
 from memalchemy.log.signed_reads import check_entries, check_hit_words
+from memalchemy.protection.signed_logs import errors_about
 
 Row = dict[str, Any]
 

@@ -44,7 +44,6 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
-from memalchemy.database.known_heads import KnownHeads
 from memalchemy.database.per_database import shared
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import DatabaseUnreachable, InvalidArgument, NotFound, UniqueViolation
@@ -79,6 +78,7 @@ from memalchemy.log.signed_reads import (
     check_sum_of_entries,
     sum_of_entries,
 )
+from memalchemy.protection.known_heads import KnownHeads
 from memalchemy.search.text import ScoredRow, find_entries, search_scope
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows

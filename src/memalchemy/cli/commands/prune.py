@@ -49,7 +49,7 @@ async def prune(
     interrupted, run it again.
     """
     from memalchemy import Checkpointer
-    from memalchemy.database.proven_jobs import Damage
+    from memalchemy.protection.proven_jobs import Damage
 
     require_exactly_one("THREAD or --all", thread, everything)
     if keep_last is None and keep_every is None and older_than is None:

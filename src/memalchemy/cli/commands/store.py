@@ -427,7 +427,7 @@ async def sweep(ctx: Context, all_tenants: AllTenantsOption = False) -> None:
     Expired items are invisible already; this frees their space.
     """
     from memalchemy import Store
-    from memalchemy.database.proven_jobs import Damage
+    from memalchemy.protection.proven_jobs import Damage
 
     ctx.refuse_two_tenants(all_tenants=all_tenants)
     removed, damage = 0, Damage()

@@ -39,7 +39,7 @@ async def vacuum(
     the commands for the rest.
     """
     from memalchemy import Checkpointer, space
-    from memalchemy.database.proven_jobs import Damage
+    from memalchemy.protection.proven_jobs import Damage
 
     ctx.refuse_two_tenants(all_tenants=all_tenants)
     if not dry_run:

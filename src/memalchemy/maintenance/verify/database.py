@@ -17,14 +17,9 @@ from uuid import UUID
 
 from sqlalchemy import Executable, Integer, Select, bindparam, func, or_, select
 
+from memalchemy._unreadable_rows import UnreadableRows
 from memalchemy.codec.anchors import Anchor, AnchorCheck, check_anchor
 from memalchemy.database import Database
-from memalchemy.database.key_registry import (
-    KEYS_NAMESPACE,
-    SIGNING_NAMESPACE,
-    read_registered_keys,
-)
-from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, StatementFailed
 from memalchemy.events import operation
@@ -49,6 +44,11 @@ from memalchemy.maintenance.verify.items import ItemCheck
 from memalchemy.maintenance.verify.report import Report, ReportBuilder, counted, remedy_of
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.maintenance.verify.words import count_lacking_words
+from memalchemy.protection.key_registry import (
+    KEYS_NAMESPACE,
+    SIGNING_NAMESPACE,
+    read_registered_keys,
+)
 from memalchemy.statements import after_key, statement
 
 LOG_ORDER = ("thread_id", "namespace", "log_id")

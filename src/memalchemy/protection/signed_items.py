@@ -35,15 +35,15 @@ from memalchemy.codec.signed_rows import (
     vector_content_of,
 )
 from memalchemy.column_types import stored_vector_bytes
-from memalchemy.database.removals import hold_missing, prove_item
-from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id
+from memalchemy.protection.removals import hold_missing, prove_item
+from memalchemy.protection.signed_logs import errors_about
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.statements import Answer, Program, statement
 
 if TYPE_CHECKING:
-    from memalchemy.database.signing import Work
+    from memalchemy.protection.signing import Work
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]

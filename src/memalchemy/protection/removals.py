@@ -20,11 +20,9 @@ from sqlalchemy import (
     and_,
     bindparam,
     delete,
-    insert,
     literal_column,
     select,
     tuple_,
-    update,
 )
 
 from memalchemy.codec.anchors import (
@@ -51,9 +49,10 @@ from memalchemy.errors import Corrupt, KeyMissing, about
 from memalchemy.keys import encode_id, is_internal
 from memalchemy.schema import StoreItemRow
 from memalchemy.statements import Answer, Program, statement
+from memalchemy.variants import varies
 
 if TYPE_CHECKING:
-    from memalchemy.database.signing import Work
+    from memalchemy.protection.signing import Work
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 
@@ -321,15 +320,11 @@ def _registry_row(
     }
 
 
+@varies
 def write_notes(dialect: Dialect, notes: list[dict[str, Any]]) -> Program[None]:
     """Write rows of the registry, or replace them."""
-    if dialect.upserts:
-        for start in range(0, len(notes), AT_ONCE):
-            yield put_note(dialect), notes[start : start + AT_ONCE]
-        return
-    for note in notes:
-        if not (yield update_note(dialect), note).touched:
-            yield insert_note(dialect), note
+    for start in range(0, len(notes), AT_ONCE):
+        yield put_note(dialect), notes[start : start + AT_ONCE]
 
 
 # --- Statements ----------------------------------------------------------------------------------
@@ -342,37 +337,27 @@ def _bind(name: str, prefix: str = "p") -> Any:
     return bindparam(f"{prefix}_{name}", type_=ITEMS.c[name].type)
 
 
-def _changed_values() -> dict[str, Any]:
+def changed_note_values() -> dict[str, Any]:
+    """Return the columns of a note that replaces another."""
     content = bindparam("p_content", type_=ITEMS.c.value.type)
     return {name: _bind(name) for name in _CHANGING} | {"value": content}
 
 
-def _new_values() -> dict[str, Any]:
+def new_note_values() -> dict[str, Any]:
+    """Return the columns of a new note."""
     fixed = {"meta": {}, "codec": "none", "checksum": 0}
-    return {name: _bind(name, "k") for name in _KEY} | fixed | _changed_values()
+    return {name: _bind(name, "k") for name in _KEY} | fixed | changed_note_values()
 
 
 @statement()
-def put_note(dialect: Dialect) -> Executable | None:
+def put_note(dialect: Dialect) -> Executable:
     """Write a row of the registry, or replace it."""
-    if not dialect.upserts:
-        return None
-    return dialect.statements.upsert(ITEMS, _new_values(), _KEY, _changed_values())
+    return dialect.statements.upsert(ITEMS, new_note_values(), _KEY, changed_note_values())
 
 
-@statement()
-def update_note(dialect: Dialect) -> Executable | None:
-    """Replace a row of the registry: first half of `put_note` without an upsert."""
-    if dialect.upserts:
-        return None
-    same = and_(*(ITEMS.c[name] == _bind(name, "k") for name in _KEY))
-    return update(ITEMS).where(same).values(_changed_values())
-
-
-@statement()
-def insert_note(dialect: Dialect) -> Executable | None:
-    """Insert a row of the registry: second half of `put_note` without an upsert."""
-    return None if dialect.upserts else insert(ITEMS).values(_new_values())
+def of_note() -> Any:
+    """Return the condition on the note of one key."""
+    return and_(*(ITEMS.c[name] == _bind(name, "k") for name in _KEY))
 
 
 def _in_registry(namespace: str) -> list[Any]:

@@ -44,17 +44,18 @@ from memalchemy.codec.signed_rows import (
     head_content_of_values,
     parts_of_log_row,
 )
-from memalchemy.database.known_heads import KNOWN_HEAD, MOVED_HEAD, SIGNED_FIRST, KnownHead
-from memalchemy.database.removals import hold_missing
-from memalchemy.database.sealing import place_of_row
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, about
 from memalchemy.keys import log_key
+from memalchemy.protection.known_heads import KNOWN_HEAD, MOVED_HEAD, SIGNED_FIRST, KnownHead
+from memalchemy.protection.removals import hold_missing
+from memalchemy.protection.sealing import place_of_row
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
 from memalchemy.statements import Answer, Program, statement
+from memalchemy.variants import varies
 
 if TYPE_CHECKING:
-    from memalchemy.database.signing import Work
+    from memalchemy.protection.signing import Work
 
 THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
 CHECKPOINTS: Table = CheckpointRow.__table__  # type: ignore[assignment]
@@ -501,10 +502,9 @@ def _upwards(path: str) -> Iterator[str]:
         yield f"/{'/'.join(parts[:count])}/"
 
 
+@varies
 def list_logs(dialect: Dialect, keys: Sequence[UUID]) -> Iterator[dict[str, Any]]:
     """Yield the binds that list logs, in as many lists as they take."""
-    if dialect.distributed:
-        return ({"k_log_id": key} for key in keys)
     return dialect.statements.list_batches("p_logs", [(key,) for key in keys])
 
 
@@ -559,12 +559,13 @@ def errors_about(what: str) -> Iterator[None]:
 # --- Statements ----------------------------------------------------------------------------------
 
 
-def _of_log(table: Table) -> Any:
+def of_log(table: Table) -> Any:
+    """Return the condition on the rows of one log; binds ``k_log_id``."""
     return table.c.log_id == bindparam("k_log_id", type_=table.c.log_id.type)
 
 
 def _at_position(table: Table) -> Any:
-    return and_(_of_log(table), table.c.seq == bindparam("p_seq", type_=table.c.seq.type))
+    return and_(of_log(table), table.c.seq == bindparam("p_seq", type_=table.c.seq.type))
 
 
 def _all_signed(table: str) -> list[Any]:
@@ -576,19 +577,14 @@ def read_signed_head(dialect: Dialect, locks: bool) -> Executable:
     """Select what is signed of a head, and its signature; with *locks* it is locked."""
     columns = [*(THREADS.c[name] for name in HEAD), THREADS.c.signature]
     if locks:
-        return dialect.statements.lock(THREADS, _of_log(THREADS), columns)
-    return select(*columns).where(_of_log(THREADS))
+        return dialect.statements.lock(THREADS, of_log(THREADS), columns)
+    return select(*columns).where(of_log(THREADS))
 
 
 @statement()
 def read_signed_heads(dialect: Dialect) -> Executable:
-    """Select what is signed of the heads of the logs that ``p_logs`` lists, and their signatures.
-
-    On several nodes a list has one.
-    """
+    """Select the signed columns and signatures of the heads that ``p_logs`` lists."""
     columns = [*(THREADS.c[name] for name in HEAD), THREADS.c.signature]
-    if dialect.distributed:
-        return select(*columns).where(_of_log(THREADS))
     listed = dialect.statements.rows_from_list("p_logs", ("log_id",))
     return select(*columns).where(THREADS.c.log_id.in_(select(listed.c.log_id)))
 
@@ -598,7 +594,7 @@ def read_signed_checkpoint(dialect: Dialect) -> Executable:
     """Select what is signed of the checkpoint ``p_checkpoint_id``, and its signature."""
     name = CHECKPOINTS.c.checkpoint_id
     same = name == bindparam("p_checkpoint_id", type_=name.type)
-    return select(*_all_signed("checkpoints")).where(_of_log(CHECKPOINTS), same)
+    return select(*_all_signed("checkpoints")).where(of_log(CHECKPOINTS), same)
 
 
 @statement(table=tuple(_TABLES))
@@ -612,7 +608,7 @@ def read_signed_rows(dialect: Dialect, table: str) -> Executable:
     """Select what is signed of the next rows behind ``p_after``, and their signatures."""
     seq = _TABLES[table].c.seq
     behind = seq > bindparam("p_after", type_=seq.type)
-    page = select(*_all_signed(table)).where(_of_log(_TABLES[table]), behind).order_by(seq)
+    page = select(*_all_signed(table)).where(of_log(_TABLES[table]), behind).order_by(seq)
     return page.limit(bindparam("p_limit"))
 
 
@@ -622,7 +618,7 @@ def list_signatures(dialect: Dialect) -> Executable:
 
     def of_kind(at: int, table: Table, *where: Any) -> Any:
         number = literal_column(str(at), Integer).label("kind")
-        return select(table.c.seq, table.c.signature, number).where(_of_log(table), *where)
+        return select(table.c.seq, table.c.signature, number).where(of_log(table), *where)
 
     is_entry, is_write = (DELTAS.c.kind == literal_column(f"'{kind}'") for kind in _KINDS[1:3])
     kinds = of_kind(0, CHECKPOINTS), of_kind(1, DELTAS, is_entry), of_kind(2, DELTAS, is_write)
@@ -643,4 +639,4 @@ def sign_row(dialect: Dialect, table: str) -> Executable:
 @statement()
 def sign_head(dialect: Dialect) -> Executable:
     """Set the signature of a head."""
-    return update(THREADS).where(_of_log(THREADS)).values(signature=_signature())
+    return update(THREADS).where(of_log(THREADS)).values(signature=_signature())

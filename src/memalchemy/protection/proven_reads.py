@@ -28,10 +28,10 @@ from memalchemy.codec.signed_rows import (
     checkpoint_content_of_values,
     head_content_of_values,
 )
-from memalchemy.database.proven_jobs import Damage
-from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, MemalchemyError
+from memalchemy.protection.proven_jobs import Damage
+from memalchemy.protection.signed_logs import errors_about
 from memalchemy.schema import CheckpointRow, StoreItemRow, ThreadRow
 from memalchemy.statements import Answer, Parameters, Program, Statement, register
 

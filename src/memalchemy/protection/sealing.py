@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from memalchemy.codec.encryption import Keyring, is_encrypted
 from memalchemy.codec.places import Place, entry_place, item_place, state_place, write_place
-from memalchemy.database.key_registry import before_payloads
+from memalchemy.protection.key_registry import before_payloads
 from memalchemy.statements import Parameters, Program
 
 T = TypeVar("T")

@@ -21,12 +21,12 @@ from sqlalchemy import BindParameter, Delete, Executable, Insert, Select, Update
 from sqlalchemy.sql import visitors
 
 from memalchemy.codec.signatures import SigningKeys
-from memalchemy.database.known_heads import KnownHead
-from memalchemy.database.removals import RemovalSigner
-from memalchemy.database.signed_items import ItemSigner
-from memalchemy.database.signed_logs import LogSigner
 from memalchemy.dialects import LOCKS, Dialect
 from memalchemy.errors import MemalchemyError
+from memalchemy.protection.known_heads import KnownHead
+from memalchemy.protection.removals import RemovalSigner
+from memalchemy.protection.signed_items import ItemSigner
+from memalchemy.protection.signed_logs import LogSigner
 from memalchemy.statements import (
     ERASES,
     FINDS,

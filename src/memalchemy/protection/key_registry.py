@@ -2,54 +2,43 @@
 
 A process that was started without its keys would find nothing wrong in a thread of its own, and
 would write it unencrypted beside encrypted ones. So the first write with a key registers the key's
-id, and the first write of every process reads the registry. A process without keys reads it again
-every few seconds: somebody may have begun to encrypt or to sign.
+id, and the first write of every process reads the registry: see `memalchemy.database.known_keys`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import (
     BindParameter,
-    Connection,
     Executable,
     Table,
     and_,
     bindparam,
     delete,
-    insert,
     literal_column,
     or_,
     select,
 )
 from sqlalchemy.sql import visitors
 
+from memalchemy._unreadable_rows import UnreadableRows
 from memalchemy.codec.encryption import CODEC_SUFFIX, PREFIX_BYTES, Keyring, key_id
 from memalchemy.codec.signatures import is_signature, signing_key_id
-from memalchemy.database.executors.host import HostConnection, run_on_host
-from memalchemy.database.intent import READ, WRITE_ROWS, Intent
-from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import Dialect
 from memalchemy.errors import (
-    AuthenticationFailed,
-    DatabaseUnreachable,
     KeyMissing,
     MemalchemyError,
-    StatementFailed,
-    UniqueViolation,
 )
 from memalchemy.schema import DeltaRow, StoreItemRow, ThreadRow
 from memalchemy.statements import Parameters, Program, statement
+from memalchemy.variants import varies
 
 if TYPE_CHECKING:
-    from memalchemy.database.backend import Backend
+    pass
 
 T = TypeVar("T")
 
@@ -69,154 +58,12 @@ REGISTERED = b"\x01"
 FIRST_SIGNATURES, ALL_RENEWED = b"\x01", b"\x02"
 """Contents of a signing key's registration: there may be signatures of version 1, or not."""
 
-OWN_CONNECTION_TIMEOUT = 5.0
-"""Seconds that a host's first write of a tenant waits until a key is registered on a connection of
-memalchemy's own."""
-
-KNOWN_SECONDS = 5.0
-"""Seconds for which a process without keys goes by what it has read of the registry."""
-
 NAMED = 3
 """The number of ids that an error names."""
 
 
-class KeyRegistry:
-    """The registered keys of the tenants of one `Database`, as far as they have been read.
-
-    The registry is read for each tenant at its first write of a payload, and again after
-    `KNOWN_SECONDS` by a process that does not both encrypt and sign. A key is registered
-    in a transaction of its own, before the first payload under it: in a host's transaction every
-    other first write of the tenant would wait for the end of that. Only on SQLite, whose one writer
-    the host's transaction holds, is it registered there; as that may be rolled back, it counts for
-    that transaction only.
-    """
-
-    def __init__(self, keyring: Keyring) -> None:
-        self._keyring = keyring
-        self._checked: dict[str, float] = {}
-        self._signing_checked: dict[str, float] = {}
-        self._found_plain: dict[str, float] = {}
-        self._checked_in: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
-        self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
-        self._locks = weakref.WeakKeyDictionary()
-
-    @property
-    def _registers(self) -> bool:
-        return self._keyring.encrypts or self._keyring.signing.signs
-
-    def _is_known(self, checked: Mapping[str, float], tenant: str) -> bool:
-        """Return whether the registry was read for *tenant*, and lately enough."""
-        at = checked.get(tenant)
-        if at is None:
-            return False
-        has_all_keys = self._keyring.encrypts and self._keyring.signing.signs
-        return has_all_keys or time.monotonic() - at < KNOWN_SECONDS
-
-    def forget(self) -> None:
-        """Read the registry again at the next write."""
-        self._checked.clear()
-        self._signing_checked.clear()
-        self._found_plain.clear()
-
-    async def check(self, backend: Backend, tenant: str, connection: HostConnection | None) -> None:
-        """Check that the keys are the tenant's, and register the first of them.
-
-        Raises:
-            KeyMissing: the tenant is written with keys, and none of them is here. Nothing was
-                written.
-        """
-        if self._is_known(self._checked, tenant):
-            return
-        if connection is not None:
-            await self._check_on_host(backend, tenant, connection)
-            return
-        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with lock:
-            if not self._is_known(self._checked, tenant):
-                await self._check_and_register(backend, tenant)
-
-    async def check_signing(
-        self, backend: Backend, tenant: str, connection: HostConnection | None
-    ) -> None:
-        """Check that the tenant is not signed with other keys; register nothing.
-
-        For programs without payloads: what they remove or rename is signed, too.
-
-        Raises:
-            KeyMissing: see `check`.
-        """
-        checked = self._checked, self._signing_checked
-        if any(self._is_known(times, tenant) for times in checked):
-            return
-        program = partial(_check_signing, backend.dialect, self._keyring, tenant)
-        await backend.run(program, intent=READ, tenant=tenant, connection=connection)
-        self._signing_checked[tenant] = time.monotonic()
-
-    async def check_search(
-        self,
-        dialect: Dialect,
-        tenant: str,
-        run: Callable[[Callable[[], Program[None]]], Awaitable[None]],
-    ) -> None:
-        """Check, by a program that *run* runs, that the tenant is not encrypted and no key is here.
-
-        A search finds nothing then, however much there is.
-
-        Raises:
-            KeyMissing: see `check`; nothing was searched.
-        """
-        if self._keyring.encrypts or self._is_known(self._found_plain, tenant):
-            return
-        await run(partial(_check_search, dialect, tenant))
-        self._found_plain[tenant] = time.monotonic()
-
-    async def _check_and_register(self, backend: Backend, tenant: str) -> None:
-        program = partial(_check, backend.dialect, self._keyring, tenant, registers=True)
-        intent = _REGISTER if self._registers else READ
-        await backend.run(program, intent=intent, tenant=tenant)
-        self._checked[tenant] = time.monotonic()
-
-    async def _check_on_host(
-        self, backend: Backend, tenant: str, connection: HostConnection
-    ) -> None:
-        d, keyring = backend.dialect, self._keyring
-        transaction = await run_on_host(d, connection, Connection.get_transaction)
-        if transaction is not None and tenant in self._checked_in.get(transaction, ()):
-            return
-        # On the host's connection: row policies may hide the registry from memalchemy's own.
-        checking = partial(_check, d, keyring, tenant, registers=False)
-        is_new = await backend.run(checking, intent=READ, tenant=tenant, connection=connection)
-        if not is_new and (not self._registers or not d.single_writer):
-            self._checked[tenant] = time.monotonic()
-            return
-        if is_new and not d.single_writer and await self._register_separately(backend, tenant):
-            return
-        if is_new:
-            registering = partial(_check, d, keyring, tenant, registers=True)
-            await backend.run(registering, intent=WRITE_ROWS, tenant=tenant, connection=connection)
-        # Read or registered in the host's transaction, which may be rolled back.
-        transaction = await run_on_host(d, connection, Connection.get_transaction)
-        if transaction is not None:
-            self._checked_in.setdefault(transaction, set()).add(tenant)
-
-    async def _register_separately(self, backend: Backend, tenant: str) -> bool:
-        """Register the key on a connection of memalchemy's own; return whether that could be done.
-
-        It cannot where the host's transactions hold every connection of the pool, where the host
-        has locked the table, or where policies let only its own connection write for the tenant.
-        """
-        try:
-            async with asyncio.timeout(OWN_CONNECTION_TIMEOUT):
-                await self._check_and_register(backend, tenant)
-        except (TimeoutError, DatabaseUnreachable, StatementFailed, AuthenticationFailed):
-            return False
-        return True
-
-
-_REGISTER = Intent("transaction", repeatable=True)
-
-
-def _check_signing(dialect: Dialect, keyring: Keyring, tenant: str) -> Program[None]:
+def check_signing_keys(dialect: Dialect, keyring: Keyring, tenant: str) -> Program[None]:
+    """Raise `KeyMissing` if the tenant is signed with other keys than those of *keyring*."""
     rows = yield read_registered_keys(dialect, scope="tenant"), {"k_tenant": tenant}
     registered = {row.key for row in rows if row.namespace == SIGNING_NAMESPACE}
     ids = keyring.signing.ids
@@ -224,14 +71,17 @@ def _check_signing(dialect: Dialect, keyring: Keyring, tenant: str) -> Program[N
         raise _missing(tenant, SIGNING_NAMESPACE, sorted(registered), len(ids))
 
 
-def _check_search(dialect: Dialect, tenant: str) -> Program[None]:
+def check_not_encrypted(dialect: Dialect, tenant: str) -> Program[None]:
+    """Raise `KeyMissing` if the tenant is encrypted, for a search without keys."""
     rows = yield read_registered_keys(dialect, scope="tenant"), {"k_tenant": tenant}
     registered = sorted(row.key for row in rows if row.namespace == KEYS_NAMESPACE)
     if registered:
         raise _missing(tenant, KEYS_NAMESPACE, registered, 0, done="found")
 
 
-def _check(dialect: Dialect, keyring: Keyring, tenant: str, *, registers: bool) -> Program[bool]:
+def check_keys(
+    dialect: Dialect, keyring: Keyring, tenant: str, *, registers: bool
+) -> Program[bool]:
     """Compare *keyring* with the registry; return whether a first key was not registered.
 
     With *registers* it is registered then.
@@ -335,11 +185,13 @@ def register_key(
         "p_now": datetime.now(UTC),
         "p_content": content or (ALL_RENEWED if namespace == SIGNING_NAMESPACE else REGISTERED),
     }
-    try:
-        yield insert_key(dialect), binds
-    except UniqueViolation:
-        if dialect.upserts:
-            raise
+    yield from put_key(dialect, binds)
+
+
+@varies
+def put_key(dialect: Dialect, binds: Mapping[str, Any]) -> Program[None]:
+    """Insert a key into the registry, unless it is there."""
+    yield insert_key(dialect), binds
 
 
 def note_signatures(dialect: Dialect, tenant: str, key: str, content: bytes) -> Program[None]:
@@ -516,9 +368,16 @@ def find_encrypted(dialect: Dialect, table: str) -> Executable:
 
 @statement()
 def insert_key(dialect: Dialect) -> Executable:
-    """Register a key of a tenant. It may be registered already where the dialect has upserts."""
+    """Register a key of a tenant, which may be registered already."""
+    values = new_key_values()
+    changed = {"updated_at": values["updated_at"]}
+    return dialect.statements.upsert(ITEMS, values, ("tenant", "namespace", "key"), changed)
+
+
+def new_key_values() -> dict[str, Any]:
+    """Return the columns of a key that is registered."""
     now = bindparam("p_now", type_=ITEMS.c.updated_at.type)
-    values = {
+    return {
         "tenant": bindparam("k_tenant", type_=ITEMS.c.tenant.type),
         "namespace": bindparam("k_namespace", type_=ITEMS.c.namespace.type),
         "key": bindparam("k_key", type_=ITEMS.c.key.type),
@@ -530,11 +389,6 @@ def insert_key(dialect: Dialect) -> Executable:
         "updated_at": now,
         "value": bindparam("p_content", type_=ITEMS.c.value.type),
     }
-    if not dialect.upserts:
-        return insert(ITEMS).values(values)
-    return dialect.statements.upsert(
-        ITEMS, values, ("tenant", "namespace", "key"), {"updated_at": now}
-    )
 
 
 @statement()

@@ -1,6 +1,6 @@
 """Jobs that go on where a row is damaged or not what was signed: it is left, and told at the end.
 
-What selects a row for removal is proven where its program runs, by `memalchemy.database.signing`,
+What selects a row for removal is proven where its program runs, by `memalchemy.protection.signing`,
 and nothing of that program is done if it is not. So a job that has many rows to remove does them
 one by one then.
 """
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import contextmanager
 from typing import TypeVar
 
-from memalchemy.database.unreadable_rows import UnreadableRows
+from memalchemy._unreadable_rows import UnreadableRows
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, StatementFailed
 
 One = TypeVar("One")

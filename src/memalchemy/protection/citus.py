@@ -1,0 +1,25 @@
+"""Signed logs that Citus has spread over nodes: a list of logs has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Executable, select
+
+from memalchemy.codec.signed_rows import HEAD
+from memalchemy.dialects import Dialect
+from memalchemy.protection.signed_logs import THREADS, list_logs, of_log, read_signed_heads
+from memalchemy.variants import CITUS
+
+
+@list_logs.on(CITUS)
+def _list_logs(dialect: Dialect, keys: Sequence[UUID]) -> Iterator[dict[str, Any]]:
+    return ({"k_log_id": key} for key in keys)
+
+
+@read_signed_heads.on(CITUS)
+def _read_signed_heads(dialect: Dialect) -> Executable:
+    columns = [*(THREADS.c[name] for name in HEAD), THREADS.c.signature]
+    return select(*columns).where(of_log(THREADS))

@@ -21,7 +21,7 @@ from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.anchors import Anchor, anchor
 from memalchemy.codec import anchors as codec
 from memalchemy.codec.keys import generate_key
-from memalchemy.database import removals
+from memalchemy.protection import removals
 from memalchemy.errors import Corrupt, KeyMissing
 from memalchemy.maintenance import anchor_reading
 from memalchemy.schema import Base

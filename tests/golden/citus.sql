@@ -8223,6 +8223,15 @@ AND deltas.seq > $2::BIGINT
 ORDER BY deltas.seq
 LIMIT $3
 
+-- maintenance.own_words.read_worded_row()
+SELECT deltas.seq, deltas.kind, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+
 -- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
@@ -8253,7 +8262,7 @@ FROM (
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
   WHEN (store_items.field_terms IS NOT NULL
-    AND octet_length(store_items.field_terms) > 7) THEN 1
+    AND store_items.field_terms NOT LIKE 'fothers') THEN 1
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant = $1::VARCHAR
@@ -8272,7 +8281,7 @@ FROM (
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
   WHEN (store_items.field_terms IS NOT NULL
-    AND octet_length(store_items.field_terms) > 7) THEN 1
+    AND store_items.field_terms NOT LIKE 'fothers') THEN 1
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant != '~'
@@ -8369,7 +8378,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END 
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND octet_length(store_items.field_terms) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -8388,7 +8397,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END 
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND octet_length(store_items.field_terms) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -8406,7 +8415,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END 
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND octet_length(store_items.field_terms) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
@@ -8426,7 +8435,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END 
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND octet_length(store_items.field_terms) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'

@@ -8524,6 +8524,15 @@ AND deltas.seq > :p_after
 ORDER BY deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
+-- maintenance.own_words.read_worded_row()
+SELECT deltas.seq, deltas.kind, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq = :p_seq
+
 -- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (
@@ -8555,7 +8564,7 @@ FROM (
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
   WHEN (store_items.field_terms IS NOT NULL
-    AND length(store_items.field_terms) > 7) THEN 1
+    AND store_items.field_terms NOT LIKE 'fothers') THEN 1
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant = :k_tenant
@@ -8575,7 +8584,7 @@ FROM (
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
   WHEN (store_items.field_terms IS NOT NULL
-    AND length(store_items.field_terms) > 7) THEN 1
+    AND store_items.field_terms NOT LIKE 'fothers') THEN 1
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant != '~'
@@ -8679,7 +8688,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN dbms_lob.substr(store_items.value, 9
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND length(store_items.field_terms) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -8702,7 +8711,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN dbms_lob.substr(store_items.value, 9
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND length(store_items.field_terms) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -8721,7 +8730,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN dbms_lob.substr(store_items.value, 9
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND length(store_items.field_terms) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
@@ -8746,7 +8755,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN dbms_lob.substr(store_items.value, 9
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND length(store_items.field_terms) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'

@@ -9472,6 +9472,15 @@ ORDER BY deltas.seq
 LIMIT ?
 OFFSET ?
 
+-- maintenance.own_words.read_worded_row()
+SELECT deltas.seq, deltas.kind, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
+
 -- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
@@ -9502,7 +9511,7 @@ FROM (
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
   WHEN (store_items.field_terms IS NOT NULL
-    AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+    AND store_items.field_terms NOT LIKE 'fothers') THEN 1
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant = ?
@@ -9521,7 +9530,7 @@ FROM (
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
   WHEN (store_items.field_terms IS NOT NULL
-    AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+    AND store_items.field_terms NOT LIKE 'fothers') THEN 1
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant != '~'
@@ -9625,7 +9634,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END 
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = ?
@@ -9646,7 +9655,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END 
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = ?
@@ -9666,7 +9675,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END 
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
@@ -9687,7 +9696,7 @@ WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END 
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
-  AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+  AND store_items.field_terms NOT LIKE 'fothers') THEN 1
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'

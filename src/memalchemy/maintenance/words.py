@@ -369,7 +369,7 @@ class WordRebuild:
     async def _rebuild_logs(self, db: Database) -> None:
         """Rebuild the words of states and entries, log by log."""
         log: Log | None = None
-        states = _States(db, Log(db.tenant, "", "/"), self._index_text)
+        states = StatesOfLog(db, Log(db.tenant, "", "/"), self._index_text)
         async for page in self._list(db, "deltas"):
             for batch in batches(page, lambda row: row.stored, most_rows=BATCH_ROWS):
                 changes: list[Change] = []
@@ -378,11 +378,11 @@ class WordRebuild:
                         continue
                     if log is None or log[1:] != names:
                         log = Log(db.tenant, *names)
-                        states = _States(db, log, self._index_text)
+                        states = StatesOfLog(db, log, self._index_text)
                     changes += await self._words_of_log(states, list(rows))
                 await self._write(db, changes, len(batch))
 
-    async def _words_of_log(self, states: _States, rows: Sequence[Any]) -> list[Change]:
+    async def _words_of_log(self, states: StatesOfLog, rows: Sequence[Any]) -> list[Change]:
         """Return the words of rows of one log that have texts."""
         log = states.log
         found: list[Change] = []
@@ -511,7 +511,7 @@ async def _forget_notes(db: Database, lost: Collection[tuple[Kind, str]]) -> Non
         await store.delete(LOST, _note_key(*one))
 
 
-class _States:
+class StatesOfLog:
     """The states of one log, each compared with the one that it grew out of."""
 
     def __init__(self, db: Database, log: Log, index_text: bool | frozenset[str]) -> None:
@@ -525,14 +525,25 @@ class _States:
 
     async def words_at(self, row: Any) -> str | None:
         """Return the words that a checkpoint added, as its save had them."""
-        if row.checkpoint_id is None or not self._index_text:
-            return None  # nobody can load this state, so nobody looks for it
-        parts = await self._load(row.checkpoint_id)
-        if parts is None:
-            return None
-        before = await self._before(row)
-        parent = None if before is None else await self._load(before)
+        parts, parent = await self._load_with_parent(row)
         return await off_loop(state_size(parts), partial(self._added, parts, parent))
+
+    async def words_by_key(self, row: Any) -> list[set[str]]:
+        """Return the words that a checkpoint added, apart for each key that has some."""
+        parts, parent = await self._load_with_parent(row)
+        found = []
+        for key, part in parts.items():
+            words = await off_loop(len(part), partial(self._added, {key: part}, parent))
+            if words is not None:
+                found.append(set(words.split()))
+        return found
+
+    async def _load_with_parent(self, row: Any) -> tuple[Parts, Parts | None]:
+        if row.checkpoint_id is None or not self._index_text:
+            return {}, None  # nobody can load this state, so nobody looks for it
+        parts = await self._load(row.checkpoint_id)
+        before = None if parts is None else await self._before(row)
+        return parts or {}, None if before is None else await self._load(before)
 
     async def _before(self, row: Any) -> str | None:
         """Return the checkpoint that a save compared with: its parent, or else the one before it.

@@ -47,6 +47,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "behaviour/test_edits_at_rest.py",
         "behaviour/test_empty_ids.py",
         "behaviour/test_ended_loops_and_dropped_databases.py",
+        "behaviour/test_jobs_end_with_the_code_of_damage.py",
         "behaviour/test_jobs_go_on.py",
         "behaviour/test_kept_promises.py",
         "behaviour/test_ranking.py",

@@ -126,6 +126,10 @@ class Files:
     def url(self) -> str:
         return f"sqlite:///{self.file}"
 
+    def opened(self, **keys: Any) -> Database:
+        """Open the copy, with other *keys* than it was made with if some are given."""
+        return Database(self.url, migrate="off", **self.keys | keys)
+
     def new(self, name: str) -> Path:
         """Return the path of a file that is not there."""
         file = self.directory / name
@@ -141,7 +145,7 @@ class Files:
         """Yield each edit of a table that the database takes, once it is made in the copy."""
         for edit in edits(table, values):
             self.restore()
-            async with Database(self.url, migrate="off", **self.keys) as db:
+            async with self.opened() as db:
                 changed = 0
                 with suppress(DBAPIError, MemalchemyError):
                     changed = await db.run_sync(edit.make)

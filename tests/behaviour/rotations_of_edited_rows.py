@@ -13,13 +13,19 @@ from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.keys import generate_key
 from memalchemy.errors import MemalchemyError
 from memalchemy.rotation import RotationReport, rotate_keys
+from servers import Postgres
 
 WORDS = ("search_text", "field_terms")
 """Columns of readable words, which the settings of these databases do not allow."""
 
 
 async def check_rotations(
-    directory: Path, table: str, *, signed: bool, values: tuple[str, ...] = VALUES
+    directory: Path,
+    table: str,
+    *,
+    signed: bool,
+    values: tuple[str, ...] = VALUES,
+    server: Postgres | None = None,
 ) -> int:
     """Rotate the keys of a database once for each edit of a table; return the number of edits.
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from edited_rows import VALUES, Edit, Files, is_whole
+from edited_rows import VALUES, Edit, Files, files_in, is_whole
 
 from memalchemy import Database
 from memalchemy.codec.keys import generate_key
 from memalchemy.errors import CopyIncomplete
 from memalchemy.transfer import copy
 from memalchemy.verify import verify
+from servers import Postgres
 
 
 async def check_copies(
-    directory: Path, table: str, *, signed: bool, values: tuple[str, ...] = VALUES
+    directory: Path,
+    table: str,
+    *,
+    signed: bool,
+    values: tuple[str, ...] = VALUES,
+    server: Postgres | None = None,
 ) -> int:
     """Copy a database once for each edit of a table; return the number of edits.
 
@@ -23,7 +29,7 @@ async def check_copies(
     the database once it is whole again completes the target.
     """
     keys: dict[str, Any] = {"signing_keys": [generate_key()]} if signed else {}
-    files, tried = Files(directory, keys), 0
+    files, tried = files_in(directory, keys, server), 0
     await files.make()
     async for edit in files.each(table, values):
         tried += 1

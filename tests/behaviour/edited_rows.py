@@ -22,6 +22,7 @@ from memalchemy.errors import MemalchemyError
 from memalchemy.schema import Base
 from memalchemy.state import Message
 from rows import without_checks
+from servers import Postgres
 
 NAMES = ("a", "b", "c")
 VALUES = ("'garbage'", "x'ff'", "-5", "NULL", "'[]'", "'a'")
@@ -110,7 +111,7 @@ class Files:
 
     async def make(self) -> None:
         """Make the database that is whole."""
-        async with Database(f"sqlite:///{self.whole}", migrate="upgrade", **self.keys) as db:
+        async with Database(self.url_of_whole, migrate="upgrade", **self.keys) as db:
             await fill(db)
             await fill_items(db)
 
@@ -119,12 +120,20 @@ class Files:
         return self.directory / "whole.db"
 
     @property
+    def url_of_whole(self) -> str:
+        return f"sqlite:///{self.whole}"
+
+    @property
     def file(self) -> Path:
         return self.directory / "agent.db"
 
     @property
     def url(self) -> str:
         return f"sqlite:///{self.file}"
+
+    def opened(self, **keys: Any) -> Database:
+        """Open the copy, with other *keys* than it was made with if some are given."""
+        return Database(self.url, migrate="off", **self.keys | keys)
 
     def new(self, name: str) -> Path:
         """Return the path of a file that is not there."""
@@ -141,9 +150,40 @@ class Files:
         """Yield each edit of a table that the database takes, once it is made in the copy."""
         for edit in edits(table, values):
             self.restore()
-            async with Database(self.url, migrate="off", **self.keys) as db:
+            async with self.opened() as db:
                 changed = 0
                 with suppress(DBAPIError, MemalchemyError):
                     changed = await db.run_sync(edit.make)
             if changed:
                 yield edit
+
+
+@dataclass
+class OnServer(Files):
+    """The same on a PostgreSQL server."""
+
+    server: Postgres = field(kw_only=True)
+    names: list[str] = field(default_factory=list)
+    """The databases that were made: the one that is whole, and the last copy."""
+
+    async def make(self) -> None:
+        self.names = [self.server.create_database()]
+        await super().make()
+
+    @property
+    def url_of_whole(self) -> str:
+        return self.server.url(self.names[0])
+
+    @property
+    def url(self) -> str:
+        return self.server.url(self.names[-1])
+
+    def restore(self) -> None:
+        for name in self.names[1:]:
+            self.server.drop_database(name)
+        self.names[1:] = [self.server.create_database(template=self.names[0])]
+
+
+def files_in(directory: Path, keys: dict[str, Any], server: Postgres | None) -> Files:
+    """Return the databases of a test: files in a directory, or databases of a server."""
+    return Files(directory, keys) if server is None else OnServer(directory, keys, server=server)

@@ -21,9 +21,9 @@ from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.anchors import Anchor, anchor
 from memalchemy.codec import anchors as codec
 from memalchemy.codec.keys import generate_key
-from memalchemy.protection import removals
 from memalchemy.errors import Corrupt, KeyMissing
 from memalchemy.maintenance import anchor_reading
+from memalchemy.protection import removals
 from memalchemy.schema import Base
 from memalchemy.signing import sign
 from memalchemy.store.jsonl import import_items

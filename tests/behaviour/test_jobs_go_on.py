@@ -5,40 +5,24 @@ The edits are generated: each column of a row that a job looks at gets values of
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from edited_rows import EDITED, Files, is_whole
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import DBAPIError
 
 from lifetimes import MOMENT
 from memalchemy import Checkpointer, ConversationStore, Corrupt, Database, Store
 from memalchemy.codec.keys import generate_key
 from memalchemy.conversations import RetainedCheckpointer
 from memalchemy.errors import MemalchemyError
-from memalchemy.schema import Base
 from memalchemy.signing import sign
-from memalchemy.state import Message
-from rows import without_checks
+from memalchemy.words import rebuild_words
 
 pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]
-
-NAMES = ("a", "b", "c")
-VALUES = ("'garbage'", "x'ff'", "-5", "NULL", "'[]'", "'a'")
-"""What a column is set to, as it is written in SQL. A column of SQLite takes nearly all of them."""
-
-EDITED = {
-    "threads": "thread_id IN ('b', 'expired b', 'talk b')",
-    "checkpoints": "checkpoint_id IN ('b2', 'expired b', 'talk b')",
-    "deltas": "log_id IN (SELECT log_id FROM threads WHERE thread_id IN ('b', 'talk b')) "
-    "AND seq IN (1, 2)",
-    "store_items": "key = 'b'",
-}
 
 Job = Callable[[Database], Awaitable[Any]]
 JOBS: dict[str, tuple[Job, tuple[str, ...]]] = {
@@ -68,22 +52,6 @@ JOBS: dict[str, tuple[Job, tuple[str, ...]]] = {
         ("threads", "checkpoints", "deltas"),
     ),
 }
-
-
-async def fill(db: Database) -> None:
-    agent, store = Checkpointer(db), Store(db)
-    for name in NAMES:
-        for step in range(4):
-            await agent.save(
-                {"text": f"word{step} {name}"}, name, f"{name}{step}", {"of": "a thread"}
-            )
-        await agent.put_writes([("channel", "x")], name, f"{name}3", "task")
-        await agent.save({"n": 1}, f"expired {name}", f"expired {name}", ttl=MOMENT)
-        await store.put(("old",), name, {"t": name}, {"of": "an item"}, ttl=MOMENT)
-        said = [Message.user(f"said by {name}"), Message.assistant("an answer")]
-        await ConversationStore(db).conversation(name).add(said, keys=[f"said {name}", None])
-        talk = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
-        await agent.save({"messages": talk}, f"talk {name}", f"talk {name}")
 
 
 async def left(db: Database) -> dict[str, set[tuple[Any, ...]]]:
@@ -125,71 +93,71 @@ async def test_the_others_are_done_beside_an_edited_row(
     tmp_path: Path, name: str, signed: bool
 ) -> None:
     job, tables = JOBS[name]
-    keys: dict[str, Any] = {"signing_keys": [generate_key()]} if signed else {}
-    whole, file = tmp_path / "whole.db", tmp_path / "agent.db"
-    async with Database(f"sqlite:///{whole}", migrate="upgrade", **keys) as db:
-        await fill(db)
-
-    def restored() -> Database:
-        for suffix in ("", "-wal", "-shm"):
-            file.with_name(file.name + suffix).unlink(missing_ok=True)
-        shutil.copy(whole, file)
-        return Database(f"sqlite:///{file}", migrate="off", **keys)
-
-    async with restored() as db:
+    files = Files(tmp_path, {"signing_keys": [generate_key()]} if signed else {})
+    await files.make()
+    files.restore()
+    async with files.opened() as db:
         before = await left(db)
         await job(db)
         wanted = await left(db)
         assert before != wanted, "the job has something to do"
     tried = 0
     for table in tables:
-        for column in Base.metadata.tables[table].columns:
-            if name in SAVES and column.name == "signature" and not signed:
+        async for edit in files.each(table):
+            if name in SAVES and edit.column == "signature" and not signed:
                 continue
-            for value in VALUES:
-                async with restored() as db:
-                    if not await edit(db, table, column.name, value):
-                        continue
-                tried += 1
-                where = f"{column} = {value}"
-                async with Database(f"sqlite:///{file}", migrate="off", **keys) as db:
-                    told = await error_of(job(db))
-                    now = await left(db)
-                assert of_others(now) == of_others(wanted), f"{where}: {told!r}"
-                more = set().union(*((now[one] - wanted[one]) & before[one] for one in now))
-                if more and column.name not in STEERING:
-                    assert isinstance(told, Corrupt), f"{where}: {more} were left in silence"
+            tried += 1
+            async with files.opened() as db:
+                told = await error_of(job(db))
+                now = await left(db)
+            assert of_others(now) == of_others(wanted), f"{edit}: {told!r}"
+            more = set().union(*((now[one] - wanted[one]) & before[one] for one in now))
+            if more and edit.column not in STEERING:
+                assert isinstance(told, Corrupt), f"{edit}: {more} were left in silence"
     assert tried > 20
 
 
 @pytest.mark.parametrize("table", EDITED)
 async def test_the_others_are_signed_beside_an_edited_row(tmp_path: Path, table: str) -> None:
     old, new = generate_key(), generate_key()
-    whole, file = tmp_path / "whole.db", tmp_path / "agent.db"
-    async with Database(f"sqlite:///{whole}", migrate="upgrade", signing_keys=[old]) as db:
-        await fill(db)
-        for name in NAMES:
-            await Store(db).put(("new",), name, name)
-    tried = 0
-    for column in Base.metadata.tables[table].columns:
-        for value in VALUES:
-            for suffix in ("", "-wal", "-shm"):
-                file.with_name(file.name + suffix).unlink(missing_ok=True)
-            shutil.copy(whole, file)
-            async with Database(f"sqlite:///{file}", migrate="off", signing_keys=[old]) as db:
-                if not await edit(db, table, column.name, value):
-                    continue
-            tried += 1
-            where = f"{column} = {value}"
-            keys = [new, old]
-            async with Database(f"sqlite:///{file}", migrate="off", signing_keys=keys) as db:
-                report = await sign(db)
-            if column.name in COVERED:
-                assert report.refused, where
-            async with Database(f"sqlite:///{file}", migrate="off", signing_keys=[new]) as db:
-                for name in "ac":
-                    assert await Checkpointer(db).load(name) == {"text": f"word3 {name}"}, where
-                    assert await Store(db).get(("new",), name) == name, where
+    files, tried = Files(tmp_path, {"signing_keys": [old]}), 0
+    await files.make()
+    async for edit in files.each(table):
+        tried += 1
+        async with files.opened(signing_keys=[new, old]) as db:
+            report = await sign(db)
+        if edit.column in COVERED:
+            assert report.refused, edit
+        async with files.opened(signing_keys=[new]) as db:
+            for name in "ac":
+                assert await is_whole(db, name), edit
+    assert tried > 20
+
+
+@pytest.mark.parametrize("signed", [False, True], ids=["plain", "signed"])
+@pytest.mark.parametrize("table", EDITED)
+async def test_the_words_of_others_are_rebuilt_beside_an_edited_row(
+    tmp_path: Path, table: str, signed: bool
+) -> None:
+    keys: dict[str, Any] = {"signing_keys": [generate_key()]} if signed else {}
+    files, tried = Files(tmp_path, keys | {"keys": [generate_key()], "readable": ("vectors",)}), 0
+    await files.make()
+    allowed = {"readable": ("text", "fields", "vectors")}
+    files.restore()
+    async with files.opened(**allowed) as db:
+        assert not await db.run_sync(words_of_others)
+        await rebuild_words(db, all_namespaces=True)
+        wanted = await db.run_sync(words_of_others)
+        assert len(wanted) == 20
+    async for edit in files.each(table):
+        tried += 1
+        async with files.opened(**allowed) as db:
+            report = await rebuild_words(db, all_namespaces=True)
+            assert await db.run_sync(words_of_others) == wanted, f"{edit}: {report}"
+            for name in "ac":
+                assert await is_whole(db, name), edit
+            if not signed and edit.column in ("payload", "value"):
+                assert report.damaged == report.left > 0, f"{edit}: {report}"
     assert tried > 20
 
 
@@ -214,18 +182,18 @@ STEERING |= {
 }
 
 
-async def edit(db: Database, table: str, column: str, value: str) -> bool:
-    """Set a column of the row of `EDITED`; return whether the database took it."""
-
-    def change(connection: Connection) -> int:
-        with without_checks(connection, table):
-            connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
-            sql = f"UPDATE {table} SET {column} = {value} WHERE {EDITED[table]}"
-            return connection.exec_driver_sql(sql).rowcount
-
-    with suppress(DBAPIError, MemalchemyError):
-        return await db.run_sync(change) > 0
-    return False
+def words_of_others(connection: Connection) -> set[tuple[Any, ...]]:
+    """Return the search texts of rows that are not edited, with what names the rows."""
+    logs = (
+        "SELECT thread_id, seq, search_text FROM deltas JOIN threads USING (log_id) "
+        "WHERE (thread_id LIKE '%a' OR thread_id LIKE '%c') AND search_text IS NOT NULL"
+    )
+    items = (
+        "SELECT namespace, key, search_text FROM store_items "
+        "WHERE key IN ('a', 'c') AND search_text IS NOT NULL"
+    )
+    found = connection.exec_driver_sql(f"{logs} UNION ALL {items}")
+    return {tuple(row) for row in found}
 
 
 async def error_of(job: Awaitable[Any]) -> MemalchemyError | None:

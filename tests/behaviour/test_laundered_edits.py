@@ -20,7 +20,7 @@ from memalchemy import Checkpointer, Corrupt, Database, Retention, Store
 from memalchemy.cli.app import app
 from memalchemy.cli.exit_codes import CORRUPT
 from memalchemy.codec.keys import generate_key
-from memalchemy.database import proven_jobs
+from memalchemy.protection import proven_jobs
 from memalchemy.schema import Base
 from memalchemy.verify import verify
 

@@ -8,20 +8,10 @@ from typing import Any
 
 import typer
 
+from jobs import JOBS
 from memalchemy.cli.app import app
 
 BEHAVIOUR = Path(__file__).parent.parent / "behaviour"
-
-TRIED = {
-    "copy": "test_copies_go_on.py",
-    "forget": "test_jobs_go_on.py",
-    "prune": "test_jobs_go_on.py",
-    "rotate-keys": "test_rotations_go_on.py",
-    "sign": "test_jobs_go_on.py",
-    "store sweep": "test_jobs_go_on.py",
-    "vacuum": "test_jobs_go_on.py",
-}
-"""The module that runs each job once for every edit of a column."""
 
 OTHERS = {
     "of one thread, item or file": {
@@ -37,7 +27,6 @@ OTHERS = {
         "distribute", "downgrade", "grants", "index build", "index drop", "tenants enforce",
         "tenants release", "upgrade",
     },
-    "writes what is derived, and counts what it could not read": {"rebuild-words"},
     "writes what it is given": {"demo", "generate-key", "import", "serve", "store import"},
 }  # fmt: skip
 
@@ -53,8 +42,8 @@ def commands(group: Any, prefix: str = "") -> Iterator[str]:
 def test_every_command_is_a_job_that_is_tried_or_none() -> None:
     found = set(commands(typer.main.get_command(app)))
 
-    assert found == set(TRIED).union(*OTHERS.values())
+    assert found == set(JOBS).union(*OTHERS.values())
 
 
 def test_each_job_has_a_module_that_tries_it() -> None:
-    assert [module for module in TRIED.values() if not (BEHAVIOUR / module).is_file()] == []
+    assert [job.module for job in JOBS.values() if not (BEHAVIOUR / job.module).is_file()] == []

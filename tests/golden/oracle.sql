@@ -1909,6 +1909,15 @@ AND checkpoints.seq > :p_after
 ORDER BY checkpoints.seq
 FETCH FIRST :p_limit ROWS ONLY
 
+-- maintenance.own_words.read_worded_row()
+SELECT deltas.seq, deltas.kind, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq = :p_seq
+
 -- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (

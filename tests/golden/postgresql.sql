@@ -2354,6 +2354,15 @@ AND checkpoints.seq > $2::BIGINT
 ORDER BY checkpoints.seq
 LIMIT $3
 
+-- maintenance.own_words.read_worded_row()
+SELECT deltas.seq, deltas.kind, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+
 -- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (

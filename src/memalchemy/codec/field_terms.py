@@ -56,12 +56,20 @@ def field_terms(value: Any, metadata: Mapping[str, Any], named: Collection[str] 
 
 def may_be_field_terms(stored: str | None, value: Any, metadata: Mapping[str, Any]) -> bool:
     """Return whether *stored* can be the `field_terms` of an item, whatever fields were named."""
-    found, possible = set((stored or "").split()), {OTHERS: None}
-    for tree in (value, metadata):
-        _collect(tree, "", possible, None, limit=None)
+    found, possible = (
+        set((stored or "").split()),
+        words_of_fields(value) | words_of_fields(metadata),
+    )
     if OTHERS in found:
-        return {word for word in found if word[0] == "f"} <= possible.keys()
-    return found == possible.keys() - {OTHERS}
+        return {word for word in found if word[0] == "f"} <= possible | {OTHERS}
+    return found == possible
+
+
+def words_of_fields(tree: Any) -> set[str]:
+    """Return the words of all scalar fields of a value or of metadata, however many there are."""
+    found: dict[str, None] = {}
+    _collect(tree, "", found, None, limit=None)
+    return set(found)
 
 
 def _collect(

@@ -55,6 +55,7 @@ from memalchemy.log.scan import batches, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.maintenance.local_items import is_not_local
+from memalchemy.maintenance.own_words import OwnWords
 from memalchemy.maintenance.words import note_lost_words
 from memalchemy.protection.key_registry import (
     KEYS_NAMESPACE,
@@ -200,7 +201,9 @@ async def rotate_keys(
         ValueError: *db* has no keys.
         CapabilityMissing: *all_tenants*, and row-level security shows the role one of them.
         Conflict: there are vectors, or words and fields, that may not be held, and *drop_vectors*,
-            or *drop_words*, is not given. Nothing was changed.
+            or *drop_words*, is not given. Nothing was changed. If no row has words of its own, an
+            editor has put them there: they are removed, or the rows are left as damaged if they
+            are signed.
     """
     if not db.keyring.encrypts:
         raise ValueError("rotate_keys needs a Database with keys=[…]: the first is the new one")
@@ -310,6 +313,9 @@ class KeyRotation:
         """The ids of the keys that each encrypted tenant had before this run."""
         self._registered: set[str] = set()
         """The tenants whose first key this run has registered."""
+        self._foreign: set[tuple[Any, ...]] = set()
+        """The rows whose readable words are not their own."""
+        self._foreign_removed = 0
         self._noted: set[tuple[str, str, str]] = set()
         """The tenants, kinds and namespaces that this run has noted to lose words."""
         # Dictionaries, because these keep the order and have each row once.
@@ -339,14 +345,15 @@ class KeyRotation:
             )
         await self._read_registered_keys()
         counts = await self._count()
-        words, self._total = counts.words, counts.due
-        if words and not self._drop_words and (lost := await self._count_losses()):
+        self._total = counts.due
+        if counts.words and not self._drop_words and (lost := await self._count_losses()):
             raise Conflict(
                 f"{lost:,} rows and items have readable words or fields, by which they are found; "
                 "nothing was changed. Remove these with drop_words=True (on the command line "
                 "--drop-words), or keep them readable: open the database with readable=("
                 '"text", "fields") (--readable text,fields).'
             )
+        words = counts.words
         for _ in range(PASSES):
             if not counts.due:
                 break
@@ -357,6 +364,8 @@ class KeyRotation:
         await self._unregister_unused_keys(counts)
         if vectors:
             await self._drop_vectors()
+        if not self._drop_words:
+            words = self._foreign_removed
         if words or vectors:
             await self.db.run(partial(purge_all, self.db.dialect), WRITE_ROWS, event=self.event)
         self._tell(self._total)
@@ -425,12 +434,20 @@ class KeyRotation:
         return [row for at, row in enumerate(rows) if at not in rows.damaged]
 
     async def _count_losses(self) -> int:
-        """Count the rows whose words this run would remove: not those that it has to leave."""
-        lost = 0
+        """Count the rows with words that a search would miss: not those that the run has to leave.
+
+        None is missed if no row has words of its own. Somebody has put the others there: they stop
+        no rotation, and are noted.
+        """
+        lost, own_words, has_own = 0, OwnWords(self.db), False
         for table in TABLES:
             async for rows in self._list_due(table):
-                lost += sum(map(self._has_forbidden_words, rows))
-        return lost
+                for row in filter(self._has_forbidden_words, rows):
+                    lost += 1
+                    has_own = has_own or await own_words.has(table, row)
+                    if not has_own:
+                        self._foreign.add(_key_of(table, row))
+        return lost if has_own else 0
 
     async def _count_strays(self) -> int:
         """Note the rows of the tenant's logs that say another tenant; return their number."""
@@ -533,6 +550,7 @@ class KeyRotation:
                     ),
                 )
                 self._rotated += len(written)
+                self._foreign_removed += sum(change.name in self._foreign for change in written)
                 self._tell(len(batch))
 
     async def _read_rows(self, batch: Sequence[Any]) -> list[StoredRow]:
@@ -609,8 +627,9 @@ class KeyRotation:
         """Return the statement that writes a row anew, without words that it may not have."""
         d, keyring = self.db.dialect, self.db.keyring
         # Without `drop_words`, others have written them since the rotation began: they are left.
-        drops_words = self._drop_words and not keyring.is_readable("text")
-        drops_fields = self._drop_words and not keyring.is_readable("fields")
+        drops = self._drop_words or _key_of(table, listed) in self._foreign
+        drops_words = drops and not keyring.is_readable("text")
+        drops_fields = drops and not keyring.is_readable("fields")
         words = "dropped" if listed.has_words and drops_words else "kept"
         if table == "deltas":
             return reseal_delta(d, words=words)
@@ -839,11 +858,9 @@ def _state(dialect: Dialect, table: Table) -> list[Any]:
     is_encrypted = table.c.codec.like(literal_column(f"'%{CODEC_SUFFIX}'"))
     fields: ColumnElement[Any] = no
     if table is ITEMS:
-        # Oracle cannot compare such a text for equality. A field's word is longer than OTHERS.
-        longer = dialect.statements.byte_length(ITEMS.c.field_terms) > literal_column(
-            str(len(OTHERS)), Integer
-        )
-        fields = case((and_(ITEMS.c.field_terms.is_not(None), longer), yes), else_=no)
+        # Oracle cannot compare such a text for equality.
+        others = ITEMS.c.field_terms.not_like(literal_column(f"'{OTHERS}'"))
+        fields = case((and_(ITEMS.c.field_terms.is_not(None), others), yes), else_=no)
     return [
         table.c.codec.label("codec"),
         case((is_encrypted, dialect.statements.leading_bytes(_payload(table), PREFIX_BYTES))).label(

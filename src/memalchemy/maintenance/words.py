@@ -48,7 +48,7 @@ from memalchemy.codec.values import TAGGED, Parts, decode_state, state_size
 from memalchemy.contracts import Progress
 from memalchemy.database import READ, WRITE_ROWS, Database, off_loop
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Conflict, Corrupt, KeyMissing, NotEncrypted
+from memalchemy.errors import Conflict, Corrupt, KeyMissing, MemalchemyError, NotEncrypted
 from memalchemy.events import operation
 from memalchemy.keys import (
     INTERNAL_RANGE,
@@ -69,6 +69,7 @@ from memalchemy.log.tables import (
     same_log,
 )
 from memalchemy.maintenance.stored_tenants import list_tenants
+from memalchemy.protection.proven_jobs import ERRORS, Damage, is_damage
 from memalchemy.search.scope import ITEMS, is_listed, key_lists, of_item
 from memalchemy.statements import Program, after_key, column_bind, statement
 from memalchemy.store import Store
@@ -123,6 +124,7 @@ class WordsReport:
         left: rows that were not rebuilt: they cannot be read, or others changed them meanwhile.
         unnamed: namespaces that were left as they are, because nobody said that they should have
             words, the first `NAMED`.
+        damaged: those of *left* that are damaged or not what was signed.
     """
 
     states: int = 0
@@ -131,6 +133,7 @@ class WordsReport:
     left: int = 0
     unnamed: tuple[WordlessNamespace, ...] = ()
     seconds: float = 0.0
+    damaged: int = 0
 
     @property
     def rebuilt(self) -> int:
@@ -253,6 +256,7 @@ class WordRebuild:
     progress: Callable[[Progress], object] | None = None
     rebuilt: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
     left: int = 0
+    damaged: int = 0
     lost_words: int = 0
     """The rows that lack words."""
     _unnamed: dict[tuple[str, Kind, str], int] = field(default_factory=dict)
@@ -296,6 +300,7 @@ class WordRebuild:
         return WordsReport(
             **self.rebuilt,
             left=self.left,
+            damaged=self.damaged,
             unnamed=tuple(self.unnamed_namespaces[:NAMED]),
             seconds=round(seconds, 3),
         )
@@ -326,15 +331,19 @@ class WordRebuild:
     async def _list(self, db: Database, table: str) -> AsyncGenerator[Sequence[Any]]:
         scope = "tenant" if self._thread_id is None else "thread"
         key = ("log_id", "seq") if table == "deltas" else ("namespace", "key")
+        unread = Damage()
         pages = scan(
             db,
             lambda after: list_wordless(db.dialect, table=table, scope=scope, after=after),
             self._binds(db),
             key,
             size=PAGE,
+            damage=unread,
         )
         async for page in pages:
             yield page
+        self.left += len(unread.errors)
+        self.damaged += len(unread.errors)
 
     async def _write(self, db: Database, changes: Sequence[Change], examined: int) -> None:
         """Write words in one transaction, of the rows that are still what was read."""
@@ -351,25 +360,32 @@ class WordRebuild:
         elif changes:
             try:
                 touched = await db.run(program, WRITE_ROWS)
-            except (Corrupt, KeyMissing):
+            except ERRORS as error:
                 # A row that its signature does not prove is not signed anew.
+                if not is_damage(error):
+                    raise
                 if len(changes) > 1:
                     for change in changes:
                         await self._write(db, [change], 0)
                 else:
-                    self.left += 1
+                    self._leave_unread(error)
             else:
                 for kind, number in touched.items():
                     self.rebuilt[kind] += number
                 self.left += len(changes) - sum(touched.values())
         self._tell(examined)
 
+    def _leave_unread(self, error: MemalchemyError) -> None:
+        """Count a row that was left because of *error*."""
+        self.left += 1
+        self.damaged += not isinstance(error, (KeyMissing, NotEncrypted))
+
     # --- Logs ------------------------------------------------------------------------------------
 
     async def _rebuild_logs(self, db: Database) -> None:
         """Rebuild the words of states and entries, log by log."""
         log: Log | None = None
-        states = _States(db, Log(db.tenant, "", "/"), self._index_text)
+        states = StatesOfLog(db, Log(db.tenant, "", "/"), self._index_text)
         async for page in self._list(db, "deltas"):
             for batch in batches(page, lambda row: row.stored, most_rows=BATCH_ROWS):
                 changes: list[Change] = []
@@ -378,11 +394,11 @@ class WordRebuild:
                         continue
                     if log is None or log[1:] != names:
                         log = Log(db.tenant, *names)
-                        states = _States(db, log, self._index_text)
+                        states = StatesOfLog(db, log, self._index_text)
                     changes += await self._words_of_log(states, list(rows))
                 await self._write(db, changes, len(batch))
 
-    async def _words_of_log(self, states: _States, rows: Sequence[Any]) -> list[Change]:
+    async def _words_of_log(self, states: StatesOfLog, rows: Sequence[Any]) -> list[Change]:
         """Return the words of rows of one log that have texts."""
         log = states.log
         found: list[Change] = []
@@ -392,8 +408,8 @@ class WordRebuild:
                 continue
             try:
                 words = await states.words_at(row)
-            except (Corrupt, KeyMissing, NotEncrypted):
-                self.left += 1
+            except (Corrupt, KeyMissing, NotEncrypted) as error:
+                self._leave_unread(error)
                 continue
             if words is not None:
                 found.append(_delta_change("states", states.db.dialect, log, row, words))
@@ -416,12 +432,13 @@ class WordRebuild:
                 continue
             if at in rows.damaged:
                 self.left += 1
+                self.damaged += 1
                 continue
             try:
                 place = row_place(log.tenant, log.key, row.seq, "entry", None)
                 value = _opened(db, row, bytes(row.payload), place)
-            except (Corrupt, KeyMissing, NotEncrypted):
-                self.left += 1
+            except (Corrupt, KeyMissing, NotEncrypted) as error:
+                self._leave_unread(error)
                 continue
             words = await off_loop(len(row.payload), partial(item_search_text, value, {}))
             if words is not None:
@@ -448,6 +465,7 @@ class WordRebuild:
                         identified_by=("namespace", "key"),
                     )
                     self.left += len(rows.damaged)
+                    self.damaged += len(rows.damaged)
                     for at, row in enumerate(rows):
                         change = None if at in rows.damaged else await self._words_of_item(db, row)
                         changes += [] if change is None else [change]
@@ -458,8 +476,8 @@ class WordRebuild:
         try:
             place = item_place(db.tenant, row.namespace, row.key, row.version)
             value = _opened(db, row, bytes(row.value), place)
-        except (Corrupt, KeyMissing, NotEncrypted):
-            self.left += 1
+        except (Corrupt, KeyMissing, NotEncrypted) as error:
+            self._leave_unread(error)
             return None
         words, terms = row.search_text, row.field_terms
         asks = self._asks_for_words("items", row.namespace)
@@ -511,7 +529,7 @@ async def _forget_notes(db: Database, lost: Collection[tuple[Kind, str]]) -> Non
         await store.delete(LOST, _note_key(*one))
 
 
-class _States:
+class StatesOfLog:
     """The states of one log, each compared with the one that it grew out of."""
 
     def __init__(self, db: Database, log: Log, index_text: bool | frozenset[str]) -> None:
@@ -525,14 +543,25 @@ class _States:
 
     async def words_at(self, row: Any) -> str | None:
         """Return the words that a checkpoint added, as its save had them."""
-        if row.checkpoint_id is None or not self._index_text:
-            return None  # nobody can load this state, so nobody looks for it
-        parts = await self._load(row.checkpoint_id)
-        if parts is None:
-            return None
-        before = await self._before(row)
-        parent = None if before is None else await self._load(before)
+        parts, parent = await self._load_with_parent(row)
         return await off_loop(state_size(parts), partial(self._added, parts, parent))
+
+    async def words_by_key(self, row: Any) -> list[set[str]]:
+        """Return the words that a checkpoint added, apart for each key that has some."""
+        parts, parent = await self._load_with_parent(row)
+        found = []
+        for key, part in parts.items():
+            words = await off_loop(len(part), partial(self._added, {key: part}, parent))
+            if words is not None:
+                found.append(set(words.split()))
+        return found
+
+    async def _load_with_parent(self, row: Any) -> tuple[Parts, Parts | None]:
+        if row.checkpoint_id is None or not self._index_text:
+            return {}, None  # nobody can load this state, so nobody looks for it
+        parts = await self._load(row.checkpoint_id)
+        before = None if parts is None else await self._before(row)
+        return parts or {}, None if before is None else await self._load(before)
 
     async def _before(self, row: Any) -> str | None:
         """Return the checkpoint that a save compared with: its parent, or else the one before it.

@@ -9,7 +9,7 @@ import typer
 
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.exit_codes import NOT_FOUND, OK
+from memalchemy.cli.exit_codes import CORRUPT, NOT_FOUND, OK
 from memalchemy.cli.formatting import count
 from memalchemy.cli.options import AllTenantsOption, DryRunOption
 from memalchemy.cli.parsers import parse_namespace
@@ -51,7 +51,8 @@ async def rebuild_words(
     name them.
 
     In an encrypted database --readable has to allow it. Agents may go on working. If it is
-    interrupted, run it again. Ends with exit code 1 if rows are left that cannot be read.
+    interrupted, run it again. Ends with exit code 1 if rows are left, and 5 if some of
+    them are damaged.
     """
     from memalchemy.words import rebuild_words
 
@@ -73,6 +74,8 @@ async def rebuild_words(
         ctx.terminal.print_data(asdict(report) | {"dry_run": dry_run})
     else:
         _print_report(ctx, report, dry_run=dry_run)
+    if report.damaged:
+        return CORRUPT
     return NOT_FOUND if report.left else OK
 
 

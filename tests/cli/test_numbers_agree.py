@@ -275,7 +275,10 @@ def check_totals(held: Model, told: dict[str, Any], stats: Any) -> None:
     shown = {one["name"]: [one[name] for name in numbers] for one in inspected["frameworks"]}
     assert shown == printed
     for name in ("raw_bytes", "stored_bytes"):
-        assert inspected[name] == sum(one[name] for one in inspected["frameworks"])
+        added = sum(getattr(one, name.replace("bytes", "size")) for one in told["python"])
+        assert inspected[name] == overview.get(name, added) == stats[name] == added
+        assert added == sum(one[name] for one in stats["frameworks"])
+        assert added == getattr(measured, name)
     assert bool(inspected["stored_bytes"]) == bool(logs)
 
 

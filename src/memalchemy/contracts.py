@@ -206,11 +206,12 @@ class CheckpointInfo:
 class LogInfo:
     """Log, which is a thread in one namespace, without its content.
 
-    ``newest_id`` is the id of its newest checkpoint; ``None`` if it has none. ``raw_size`` is the
-    sum of that of its checkpoints, ``stored_size`` of what its checkpoints and its entries take in
-    the database, in bytes: see `CheckpointInfo`. Times are aware UTC; ``updated_at`` is the time of
-    the last write. ``forked_from`` is the thread that a fork was copied from, until that one is
-    forgotten. ``metadata`` is the log's own, as `Checkpointer.set_thread_metadata` set it.
+    ``newest_id`` is the id of its newest checkpoint; ``None`` if it has none. ``stored_size`` is
+    what its states, entries and pending writes take in the database, in bytes, and ``raw_size``
+    what they would take if each state was stored whole: entries and writes count in both, as they
+    are. Times are aware UTC; ``updated_at`` is the time of the last write. ``forked_from`` is the
+    thread that a fork was copied from, until that one is forgotten. ``metadata`` is the log's own,
+    as `Checkpointer.set_thread_metadata` set it.
     """
 
     thread_id: str

@@ -231,18 +231,36 @@ def is_system(message: Any) -> bool:
     return role_of(message) in SYSTEM_ROLES
 
 
-def check_role(role: str) -> None:
+def roles_with(own: Iterable[str]) -> frozenset[str]:
+    """Return `ROLES` and the *own* roles of an application.
+
+    Raises:
+        TypeError, InvalidArgument: *own* are no names of roles.
+    """
+    if isinstance(own, (str, bytes)) or not isinstance(own, Iterable):
+        raise TypeError('roles is a list of names, such as roles=["critic"]')
+    names = list(own)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a role is a text, not a {type(name).__name__}")
+        if not name.strip():
+            raise InvalidArgument("the name of a role is not empty")
+    return ROLES | {str(name) for name in names}
+
+
+def check_role(role: str, roles: frozenset[str] = ROLES) -> None:
     """Check the role of a message that is to be stored.
 
     Raises:
-        InvalidArgument: there is no such role.
+        InvalidArgument: it is none of *roles*.
     """
-    if role not in ROLES:
-        near = get_close_matches(role.lower(), sorted(ROLES), 1)
+    if role not in roles:
+        near = get_close_matches(role.lower(), sorted(roles), 1)
         meant = f"did you mean {near[0]!r}? " if near else ""
         raise InvalidArgument(
             f"a message has no role {role[:40]!r}: {meant}Roles are system, developer, user, "
-            "assistant, tool and function. An agent's name belongs into the field name"
+            "assistant, tool and function; roles= of the conversation names others. An agent's "
+            "name belongs into the field name"
         )
 
 

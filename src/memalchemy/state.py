@@ -68,7 +68,7 @@ class _Record(BaseModel):
 class Role(StrEnum):
     """Role of a message. A message may have another role, which stays plain text.
 
-    `Conversation` stores the roles of `memalchemy.messages.ROLES` alone.
+    `Conversation` stores the roles of `memalchemy.messages.ROLES`, and those of its own ``roles=``.
     """
 
     SYSTEM = "system"

@@ -75,3 +75,49 @@ async def test_the_roles_of_frameworks_are_stored_as_they_are(
     await ROADS[road](db, "t", FORMS["a dict"](role))
 
     assert str((await Conversation(db, "t").history())[-1].role) == role
+
+
+own_roles = st.lists(
+    st.text(min_size=1, max_size=12).filter(lambda role: role.strip() and role not in ROLES),
+    min_size=2,
+    max_size=4,
+    unique=True,
+)
+OWN_ROADS: dict[str, Callable[[Conversation, ConversationStore, str, Any], Awaitable[Any]]] = {
+    "add": lambda talk, store, id_, message: talk.add(message),
+    "restore": lambda talk, store, id_, message: talk.restore({"messages": [message]}),
+    "save": lambda talk, store, id_, message: store.save(id_, [message]),
+    "through the store": lambda talk, store, id_, message: store.conversation(id_).add(message),
+}
+
+
+@pytest.mark.parametrize("road", OWN_ROADS)
+@given(roles=own_roles, form=st.sampled_from([*FORMS]))
+@RANDOM
+async def test_roles_that_a_conversation_names_are_stored_and_no_others(
+    db: Database, road: str, roles: list[str], form: str
+) -> None:
+    id_ = uuid.uuid4().hex
+    *named, other = roles
+    talk, store = Conversation(db, id_, roles=named), ConversationStore(db, roles=iter(named))
+    for role in named:
+        await OWN_ROADS[road](talk, store, id_, FORMS[form](role))
+        assert str((await Conversation(db, id_).history())[-1].role) == role
+    before = await store.load_snapshot(id_)
+
+    with pytest.raises(ValueError, match="no role"):
+        await OWN_ROADS[road](talk, store, id_, FORMS[form](other))
+
+    assert await store.load_snapshot(id_) == before
+    assert [one.role for one in await talk.messages()] == [
+        one.role for one in await Conversation(db, id_).history()
+    ]
+
+
+@pytest.mark.parametrize("wrong", ["critic", b"critic", None, 5, [5], [""], [" "]])
+@pytest.mark.parametrize(
+    "make", [ConversationStore, lambda db, **own: Conversation(db, "t", **own)]
+)
+async def test_what_names_no_roles_is_refused(db: Database, make: Any, wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="role"):
+        make(db, roles=wrong)

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -106,3 +106,12 @@ def thread(thread_id: str, length: int = 4, **fields: Any) -> dict[str, Any]:
 def lines(*threads: Any) -> str:
     """Format threads as JSON lines; a string is a line as it is."""
     return "".join((t if isinstance(t, str) else json.dumps(t)) + "\n" for t in threads)
+
+
+def commands(group: Any, prefix: str = "") -> Iterator[str]:
+    """Return the names of all commands of the command line, such as ``store ls``."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{name} ")
+        else:
+            yield f"{prefix}{name}"

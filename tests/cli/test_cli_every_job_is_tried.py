@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import typer
+from commandline import commands
 
 from jobs import JOBS
 from memalchemy.cli.app import app
@@ -29,14 +28,6 @@ OTHERS = {
     },
     "writes what it is given": {"demo", "generate-key", "import", "serve", "store import"},
 }  # fmt: skip
-
-
-def commands(group: Any, prefix: str = "") -> Iterator[str]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{name} ")
-        else:
-            yield f"{prefix}{name}"
 
 
 def test_every_command_is_a_job_that_is_tried_or_none() -> None:

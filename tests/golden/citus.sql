@@ -1882,9 +1882,10 @@ LIMIT $6
 -- log.listing.measure_logs()
 SELECT each_row.log_id, sum(each_row.checkpoints) AS checkpoints,
   sum(each_row.raw_size) AS raw_size, sum(each_row.stored_size) AS stored_size,
-  sum(each_row.entries) AS entries
+  sum(each_row.other_size) AS other_size, sum(each_row.entries) AS entries
 FROM (
-  SELECT threads.log_id AS log_id, 0 AS checkpoints, 0 AS raw_size, 0 AS stored_size, 0 AS entries
+  SELECT threads.log_id AS log_id, 0 AS checkpoints, 0 AS raw_size, 0 AS stored_size,
+    0 AS other_size, 0 AS entries
   FROM threads
   WHERE threads.log_id IN (
     SELECT listed.log_id
@@ -1893,7 +1894,7 @@ FROM (
       FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
   UNION ALL
   SELECT checkpoints.log_id AS log_id, 1 AS checkpoints, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, 0 AS entries
+    checkpoints.stored_size AS stored_size, 0 AS other_size, 0 AS entries
   FROM checkpoints
   WHERE checkpoints.log_id IN (
     SELECT listed.log_id
@@ -1901,15 +1902,17 @@ FROM (
       SELECT CAST(each.value ->> 0 AS uuid) AS log_id
       FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
   UNION ALL
-  SELECT deltas.log_id AS log_id, 0 AS checkpoints, 0 AS raw_size,
-    octet_length(deltas.payload) AS stored_size, 1 AS entries
+  SELECT deltas.log_id AS log_id, 0 AS checkpoints, 0 AS raw_size, 0 AS stored_size,
+    octet_length(deltas.payload) AS other_size, CASE
+  WHEN (deltas.kind IN ('entry')) THEN 1
+  ELSE 0 END AS entries
   FROM deltas
   WHERE deltas.log_id IN (
     SELECT listed.log_id
     FROM (
       SELECT CAST(each.value ->> 0 AS uuid) AS log_id
       FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-  AND deltas.kind IN ('entry')) AS each_row
+  AND deltas.kind IN ('entry', 'write')) AS each_row
 GROUP BY each_row.log_id
 
 -- log.pending_writes.read_writes()
@@ -2213,16 +2216,15 @@ AND (threads.head_id IS NOT NULL
 -- maintenance.space.measure_checkpoints()
 SELECT count(*) AS checkpoints, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN $1::INTEGER
-    ELSE $2::INTEGER END), $3::INTEGER) AS whole, coalesce(sum(checkpoints.raw_size),
-    $4::INTEGER) AS raw_bytes, coalesce(sum(checkpoints.stored_size), $5::INTEGER) AS stored_bytes
+    ELSE $2::INTEGER END), $3::INTEGER) AS whole
 FROM checkpoints
 JOIN deltas ON checkpoints.log_id = deltas.log_id
 AND checkpoints.seq = deltas.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $6::VARCHAR
+WHERE checkpoints.tenant = $4::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
 
 -- maintenance.space.measure_growth()
 SELECT coalesce(sum(CASE

@@ -1679,11 +1679,11 @@ SELECT listed.log_id, (
   WHERE checkpoints.log_id = listed.log_id) AS raw_size, (
   SELECT coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3
   FROM checkpoints
-  WHERE checkpoints.log_id = listed.log_id) + (
+  WHERE checkpoints.log_id = listed.log_id) AS stored_size, (
   SELECT coalesce(sum(length(deltas.payload)), :coalesce_6) AS coalesce_5
   FROM deltas
   WHERE deltas.log_id = listed.log_id
-  AND deltas.kind IN ('entry')) AS stored_size, (
+  AND deltas.kind IN ('entry', 'write')) AS other_size, (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = listed.log_id
@@ -2074,8 +2074,7 @@ AND (threads.head_id IS NOT NULL
 -- maintenance.space.measure_checkpoints()
 SELECT count(*) AS checkpoints, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN :param_1
-    ELSE :param_2 END), :coalesce_1) AS whole, coalesce(sum(checkpoints.raw_size),
-    :coalesce_2) AS raw_bytes, coalesce(sum(checkpoints.stored_size), :coalesce_3) AS stored_bytes
+    ELSE :param_2 END), :coalesce_1) AS whole
 FROM checkpoints
 JOIN deltas ON checkpoints.log_id = deltas.log_id
 AND checkpoints.seq = deltas.seq

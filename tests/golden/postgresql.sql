@@ -1815,11 +1815,11 @@ SELECT listed.log_id, (
   WHERE checkpoints.log_id = listed.log_id) AS raw_size, (
   SELECT coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3
   FROM checkpoints
-  WHERE checkpoints.log_id = listed.log_id) + (
+  WHERE checkpoints.log_id = listed.log_id) AS stored_size, (
   SELECT coalesce(sum(octet_length(deltas.payload)), $3::INTEGER) AS coalesce_5
   FROM deltas
   WHERE deltas.log_id = listed.log_id
-  AND deltas.kind IN ('entry')) AS stored_size, (
+  AND deltas.kind IN ('entry', 'write')) AS other_size, (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = listed.log_id
@@ -2508,16 +2508,15 @@ AND (threads.head_id IS NOT NULL
 -- maintenance.space.measure_checkpoints()
 SELECT count(*) AS checkpoints, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN $1::INTEGER
-    ELSE $2::INTEGER END), $3::INTEGER) AS whole, coalesce(sum(checkpoints.raw_size),
-    $4::INTEGER) AS raw_bytes, coalesce(sum(checkpoints.stored_size), $5::INTEGER) AS stored_bytes
+    ELSE $2::INTEGER END), $3::INTEGER) AS whole
 FROM checkpoints
 JOIN deltas ON checkpoints.log_id = deltas.log_id
 AND checkpoints.seq = deltas.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $6::VARCHAR
+WHERE checkpoints.tenant = $4::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
 
 -- maintenance.space.measure_growth()
 SELECT coalesce(sum(CASE

@@ -1854,11 +1854,11 @@ SELECT listed.log_id, (
   WHERE checkpoints.log_id = listed.log_id) AS raw_size, (
   SELECT coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3
   FROM checkpoints
-  WHERE checkpoints.log_id = listed.log_id) + (
+  WHERE checkpoints.log_id = listed.log_id) AS stored_size, (
   SELECT coalesce(sum(length(deltas.payload)), ?) AS coalesce_5
   FROM deltas
   WHERE deltas.log_id = listed.log_id
-  AND deltas.kind IN ('entry')) AS stored_size, (
+  AND deltas.kind IN ('entry', 'write')) AS other_size, (
   SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = listed.log_id
@@ -2198,8 +2198,7 @@ WHERE name = 'dbstat'
 -- maintenance.space.measure_checkpoints()
 SELECT count(*) AS checkpoints, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN ?
-    ELSE ? END), ?) AS whole, coalesce(sum(checkpoints.raw_size), ?) AS raw_bytes,
-  coalesce(sum(checkpoints.stored_size), ?) AS stored_bytes
+    ELSE ? END), ?) AS whole
 FROM checkpoints
 JOIN deltas ON checkpoints.log_id = deltas.log_id
 AND checkpoints.seq = deltas.seq

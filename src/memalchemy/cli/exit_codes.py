@@ -8,6 +8,7 @@ from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
     Conflict,
+    CopyIncomplete,
     Corrupt,
     DatabaseUnreachable,
     DowngradeRefused,
@@ -82,6 +83,7 @@ CODES: dict[type[MemalchemyError], int] = {
     NotEncrypted: REFUSED,
     NotSigned: REFUSED,
     Corrupt: CORRUPT,
+    CopyIncomplete: CORRUPT,
 }
 
 

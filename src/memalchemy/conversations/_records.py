@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from memalchemy.codec.values import decode_value, encode_value
-from memalchemy.messages import check_role, is_text_record
+from memalchemy.messages import ROLES, check_role, is_text_record
 from memalchemy.state import Message
 
 CachedRecord = dict[str, str] | bytes
@@ -35,14 +35,14 @@ def to_messages(records: Iterable[Any]) -> list[Message]:
         return [Message.of(record) for record in given]
 
 
-def to_record(message: Any) -> dict[str, Any]:
+def to_record(message: Any, roles: frozenset[str] = ROLES) -> dict[str, Any]:
     """Return the record of a message of any kind; a copy, whatever becomes of *message*.
 
     Raises:
-        TypeError, ValueError: it is no message, or there is no such role.
+        TypeError, ValueError: it is no message, or its role is none of *roles*.
     """
     record = dict(message) if is_text_record(message) else Message.of(message).to_record()
-    check_role(record["role"])
+    check_role(record["role"], roles)
     return record
 
 

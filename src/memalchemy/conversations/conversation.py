@@ -49,7 +49,7 @@ from memalchemy.database import Database, HostConnection, check_database, off_lo
 from memalchemy.database.per_database import shared
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError, NotFound
 from memalchemy.events import Event, publish
-from memalchemy.messages import calls_of, is_user_turn, role_of
+from memalchemy.messages import calls_of, is_user_turn, role_of, roles_with
 from memalchemy.state import Message, Role
 from memalchemy.threads import ThreadLog
 from memalchemy.threads.log_retry import retry_on_log
@@ -74,6 +74,7 @@ class Conversation:
         namespace: keeps several conversations of one thread apart.
         index_text: make the words of messages findable, with ``conversation.log.search``.
         ttl: how long the conversation lives after its last message, in seconds or as a timedelta.
+        roles: roles of the application's own that messages may have, besides those that exist.
 
     ``log`` is the `ThreadLog` with the messages, for searching, forking and the rest. Every method
     takes ``connection=``, an `AsyncConnection` or `AsyncSession` of the host.
@@ -94,8 +95,10 @@ class Conversation:
         namespace: Iterable[str] = NAMESPACE,
         index_text: bool = True,
         ttl: Seconds | None = None,
+        roles: Iterable[str] = (),
     ) -> None:
         check_database(db, self)
+        self._roles = roles_with(roles)
         if manager is not None and not isinstance(manager, ConversationManager):
             given = manager.__name__ if isinstance(manager, type) else type(manager).__name__
             raise TypeError(
@@ -138,7 +141,7 @@ class Conversation:
                 nothing was added.
             NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `ThreadLog.append`.
         """
-        records = [to_record(message) for message in _parse_messages(messages)]
+        records = [to_record(message, self._roles) for message in _parse_messages(messages)]
         positions = await self.log.append(
             self.thread_id,
             records,
@@ -290,7 +293,7 @@ class Conversation:
             TypeError, ValueError: it is no snapshot; nothing was written.
             NotSerialisable, TooLarge: it cannot be stored; nothing was written.
         """
-        records, rest = _split_snapshot(snapshot)
+        records, rest = _split_snapshot(snapshot, self._roles)
         if rest is None:
             await self._replace_messages(records, connection, at=occurred_at)
         elif has_no_summary(rest):
@@ -628,7 +631,7 @@ def _parse_messages(given: Sequence[Any]) -> list[Message]:
 
 
 def _split_snapshot(
-    snapshot: Mapping[str, Any] | Sequence[Any],
+    snapshot: Mapping[str, Any] | Sequence[Any], roles: frozenset[str]
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """Return the records of the messages, and what a mapping holds besides; ``None`` for a list."""
     rest: dict[str, Any] | None = None
@@ -638,4 +641,4 @@ def _split_snapshot(
         messages = snapshot.get("messages")
     if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
         raise TypeError("a conversation is a list of messages, or a mapping with messages=")
-    return [to_record(one) for one in messages], rest
+    return [to_record(one, roles) for one in messages], rest

@@ -16,6 +16,7 @@ from memalchemy.conversations._old_messages import purge_messages
 from memalchemy.conversations._stored_summary import SUMMARY
 from memalchemy.conversations.conversation import NAMESPACE, Conversation
 from memalchemy.database import Database, HostConnection, check_database
+from memalchemy.messages import roles_with
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
 
@@ -34,7 +35,7 @@ class ConversationStore:
 
     Args:
         db: the database.
-        namespace, index_text, ttl: as of `Conversation`.
+        namespace, index_text, ttl, roles: as of `Conversation`.
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
@@ -47,10 +48,12 @@ class ConversationStore:
         namespace: Iterable[str] = NAMESPACE,
         index_text: bool = True,
         ttl: Seconds | None = None,
+        roles: Iterable[str] = (),
     ) -> None:
         check_database(db, self)
+        own = roles_with(roles)
         self.log: ThreadLog = ThreadLog(db, namespace=namespace, index_text=index_text, ttl=ttl)
-        self._settings: dict[str, Any] = {"index_text": index_text, "ttl": ttl}
+        self._settings: dict[str, Any] = {"index_text": index_text, "ttl": ttl, "roles": own}
 
     def __repr__(self) -> str:
         return f"ConversationStore({self.log.db!r})"

@@ -9,6 +9,7 @@ from typing import Any
 from memalchemy.contracts import CheckpointInfo, Entry, StoreItem
 from memalchemy.inspection.tree import preview, tree
 from memalchemy.keys import decode_namespace
+from memalchemy.log.listing import log_sizes
 
 Record = dict[str, Any]
 
@@ -34,8 +35,8 @@ def thread_record(head: Any, size: Any) -> Record:
         "entries": int(size.entries),
         "updated_at": time(head.updated_at),
         "created_at": time(head.created_at),
-        "raw_bytes": int(size.raw_size),
-        "stored_bytes": int(size.stored_size),
+        "raw_bytes": log_sizes(size).raw,
+        "stored_bytes": log_sizes(size).stored,
     }
 
 

@@ -47,7 +47,7 @@ class Storage:
         """Return what takes the space.
 
         A large database is measured in the background: until that has ended, ``largest``,
-        ``kinds`` and ``tables`` are empty, sizes are those of states, and ``measuring`` is true.
+        ``kinds`` and ``tables`` are empty, and ``measuring`` is true.
 
         Raises:
             Corrupt: a thread that takes the most space is not what was signed.
@@ -106,17 +106,12 @@ class Storage:
         ]
         heads = {head.log_id: head for head in await read_heads(self.db, logs)}
         known = [heads[log.key] for log in logs if log.key in heads]
-        held = {(share.thread_id, share.namespace): share.bytes for share in measured.largest}
         largest = await thread_records(self.db, known)
-        for one in largest:
-            if not one["checkpoints"]:  # its sizes are those of its states
-                size = held[one["thread_id"], tuple(one["namespace"])]
-                one |= {"raw_bytes": size, "stored_bytes": size}
         self._measured = (
             now,
             {
-                "stored_bytes": sum(one.stored_bytes for one in measured.frameworks),
-                "raw_bytes": sum(one.raw_bytes for one in measured.frameworks),
+                "stored_bytes": measured.stored_bytes,
+                "raw_bytes": measured.raw_bytes,
                 "frameworks": [
                     {
                         "name": one.name,

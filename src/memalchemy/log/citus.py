@@ -69,7 +69,7 @@ from memalchemy.log.heads import (
     lock_thread,
     update_head,
 )
-from memalchemy.log.listing import measure_logs
+from memalchemy.log.listing import is_no_state, measure_logs
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, Log, of_log, of_thread, routed
 from memalchemy.log.turns import takes_turns
 from memalchemy.log.written_heads import WrittenHead, shortens_saves
@@ -357,15 +357,16 @@ def _measure_logs(dialect: Dialect) -> Executable:
     one: ColumnElement[int] = literal_column("1", BigInteger)
 
     def counted(table: Table, *values: ColumnElement[Any]) -> Any:
-        columns = ("checkpoints", "raw_size", "stored_size", "entries")
+        columns = ("checkpoints", "raw_size", "stored_size", "other_size", "entries")
         labelled = (value.label(name) for name, value in zip(columns, values, strict=True))
         return select(table.c.log_id, *labelled).where(table.c.log_id.in_(names))
 
-    logs = counted(THREADS, none, none, none, none)
+    logs = counted(THREADS, none, none, none, none, none)
     sizes = CHECKPOINTS.c.raw_size, CHECKPOINTS.c.stored_size
-    checkpoints = counted(CHECKPOINTS, one, *sizes, none)
+    checkpoints = counted(CHECKPOINTS, one, *sizes, none, none)
     payload = dialect.statements.byte_length(DELTAS.c.payload)
-    entries = counted(DELTAS, none, none, payload, one).where(is_entry())
-    each = logs.union_all(checkpoints, entries).subquery("each_row")
+    is_one: ColumnElement[int] = case((is_entry(), one), else_=none)
+    others = counted(DELTAS, none, none, none, payload, is_one).where(is_no_state())
+    each = logs.union_all(checkpoints, others).subquery("each_row")
     sums = (func.sum(column).label(column.key) for column in each.c if column.key != "log_id")
     return select(each.c.log_id, *sums).group_by(each.c.log_id)

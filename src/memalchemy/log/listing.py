@@ -34,6 +34,7 @@ from memalchemy.log.tables import (
     DELTAS,
     NAMES,
     THREADS,
+    constants,
     live,
     same_log,
     truncate_to_second,
@@ -518,7 +519,8 @@ def list_logs(dialect: Dialect, which: str, scope: str, after: bool, proven: boo
 def measure_logs(dialect: Dialect) -> Executable:
     """Select the number of checkpoints and entries of listed logs, and their sizes.
 
-    ``p_logs`` lists the logs; see `list_batches`.
+    ``p_logs`` lists the logs; see `list_batches`. ``raw_size`` and ``stored_size`` are of states,
+    ``other_size`` is of entries and pending writes: `log_sizes` adds them.
     """
     named = dialect.statements.rows_from_list("p_logs", ("log_id",))
 
@@ -529,20 +531,41 @@ def measure_logs(dialect: Dialect) -> Executable:
     def here(table: Table) -> ColumnElement[bool]:
         return table.c.log_id == named.c.log_id
 
-    def of_entries(what: Any) -> Any:
-        entries = select(what).select_from(DELTAS).where(here(DELTAS), is_entry())
-        return entries.scalar_subquery()
+    def of_rows(what: Any, condition: ColumnElement[bool]) -> Any:
+        rows = select(what).select_from(DELTAS).where(here(DELTAS), condition)
+        return rows.scalar_subquery()
 
-    in_checkpoints = of_checkpoints(func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0))
     payload = dialect.statements.byte_length(DELTAS.c.payload)
-    in_entries = of_entries(func.coalesce(func.sum(payload), 0))
+    others = of_rows(func.coalesce(func.sum(payload), 0), is_no_state())
+    sizes = {
+        name: of_checkpoints(func.coalesce(func.sum(CHECKPOINTS.c[name]), 0))
+        for name in ("raw_size", "stored_size")
+    }
     return select(
         named.c.log_id,
         of_checkpoints(func.count()).label("checkpoints"),
-        of_checkpoints(func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0)).label("raw_size"),
-        (in_checkpoints + in_entries).label("stored_size"),
-        of_entries(func.count()).label("entries"),
+        *(size.label(name) for name, size in sizes.items()),
+        others.label("other_size"),
+        of_rows(func.count(), is_entry()).label("entries"),
     )
+
+
+def is_no_state() -> ColumnElement[bool]:
+    """Return the condition that a row is an entry or has pending writes."""
+    return DELTAS.c.kind.in_(constants("entry", "write"))
+
+
+class LogSizes(NamedTuple):
+    """The bytes of a log: with each state stored whole, and as they are stored."""
+
+    raw: int
+    stored: int
+
+
+def log_sizes(row: Any) -> LogSizes:
+    """Return the sizes in a row of `measure_logs`; both are of the same rows."""
+    others = int(row.other_size)
+    return LogSizes(int(row.raw_size) + others, int(row.stored_size) + others)
 
 
 class LogMark(NamedTuple):
@@ -610,8 +633,8 @@ async def describe_logs(
             checkpoints=size.checkpoints,
             entries=size.entries,
             newest_id=head.head_id,
-            raw_size=int(size.raw_size),
-            stored_size=int(size.stored_size),
+            raw_size=log_sizes(size).raw,
+            stored_size=log_sizes(size).stored,
             created_at=head.created_at,
             updated_at=head.updated_at,
             forked_from=head.forked_from,

@@ -111,8 +111,9 @@ class Framework:
 
     Attributes:
         name: the first part of the namespace; empty for the root, which holds own threads.
-        raw_bytes: the bytes that its states would take if each was stored whole, and its entries.
-        stored_bytes: the bytes that are stored of them, without search text.
+        raw_bytes: the bytes that its states would take if each was stored whole, and those of its
+            entries and pending writes, as they are.
+        stored_bytes: the bytes that are stored of the same, without search text.
     """
 
     name: str
@@ -153,8 +154,9 @@ class Space:
     Attributes:
         items: the items of its stores that have not expired.
         expired: those that have, stored answers of the HTTP server too: `Store.sweep` removes them.
-        raw_bytes: the bytes that its live states would take if each was stored whole.
-        stored_bytes: the bytes that are stored of them.
+        raw_bytes: the sum of that of *frameworks*: the bytes that its live states would take if
+            each was stored whole, and those of entries and pending writes, as they are.
+        stored_bytes: the sum of that of *frameworks*: the bytes that are stored of the same.
         frameworks: the tenant's live logs by framework, the largest first.
         kinds: the tenant's rows by kind, the largest first.
         growth: what was stored in the last day, the last 7 days and the last 30.
@@ -222,7 +224,7 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
     d = db.dialect
     threads = await run_query(db, count_threads(d), binds)
     (checkpoints,) = await run_query(db, measure_checkpoints(d), binds)
-    frameworks = await run_query(db, measure_namespaces(d), binds)
+    held = _frameworks(await run_query(db, measure_namespaces(d), binds))
     kinds = await run_query(db, measure_kinds(d), binds)
     (growth,) = await run_query(db, measure_growth(d), binds | since)
     logs = await run_query(db, measure_logs(d), binds)
@@ -239,9 +241,9 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
         full_checkpoints=int(checkpoints.whole),
         items=int(items.live),
         expired=expired.expired,
-        raw_bytes=int(checkpoints.raw_bytes),
-        stored_bytes=int(checkpoints.stored_bytes),
-        frameworks=_frameworks(frameworks),
+        raw_bytes=sum(one.raw_bytes for one in held),
+        stored_bytes=sum(one.stored_bytes for one in held),
+        frameworks=held,
         kinds=tuple(sorted(_kinds(kinds, items, vectors), key=lambda kind: -kind.bytes)),
         growth=tuple(
             Growth(
@@ -495,14 +497,12 @@ def count_threads(dialect: Dialect) -> Executable:
 
 @statement()
 def measure_checkpoints(dialect: Dialect) -> Executable:
-    """Sum the sizes of a tenant's live checkpoints."""
+    """Count a tenant's live checkpoints, and those that are stored whole."""
     snapshots = case((DELTAS.c.kind.in_(constants("snapshot")), 1), else_=0)
     return (
         select(
             func.count().label("checkpoints"),
             func.coalesce(func.sum(snapshots), 0).label("whole"),
-            func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0).label("raw_bytes"),
-            func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0).label("stored_bytes"),
         )
         .select_from(CHECKPOINTS)
         .join(DELTAS, _same_row(CHECKPOINTS))

@@ -1248,6 +1248,7 @@ class Conversation:
         namespace: keeps several conversations of one thread apart.
         index_text: make the words of messages findable, with ``conversation.log.search``.
         ttl: how long the conversation lives after its last message, in seconds or as a timedelta.
+        roles: roles of the application's own that messages may have, besides those that exist.
 
     ``log`` is the `ThreadLog` with the messages, for searching, forking and the rest. Every method
     takes ``connection=``, a `Connection` or `Session` of the host.
@@ -1267,6 +1268,7 @@ class Conversation:
         namespace: Iterable[str] = ("conversation",),
         index_text: bool = True,
         ttl: Seconds | None = None,
+        roles: Iterable[str] = (),
     ) -> None: ...
     def abort_tool_exchange(
         self,
@@ -1464,7 +1466,7 @@ class ConversationStore:
 
     Args:
         db: the database.
-        namespace, index_text, ttl: as of `Conversation`.
+        namespace, index_text, ttl, roles: as of `Conversation`.
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
@@ -1477,6 +1479,7 @@ class ConversationStore:
         namespace: Iterable[str] = ("conversation",),
         index_text: bool = True,
         ttl: Seconds | None = None,
+        roles: Iterable[str] = (),
     ) -> None: ...
     def clear(self) -> int:
         """Delete all conversations of the namespace, one by one, and return how many."""

@@ -43,10 +43,10 @@ async def stats(
 ) -> None:
     """Show what takes the space, and how it grows.
 
-    Shows the total, what the tenant holds by framework and kind, and its largest threads. "full
-    size" is the size of all states if each were stored in full; "stored" is what their compressed
-    differences take, and what entries take, without indexes and search text. --tables adds the
-    tables and indexes of the whole database, with all tenants. A chart needs the extra `plot`.
+    Shows the total, what the tenant holds by framework and kind, and its largest threads. "stored"
+    is what states, entries and pending writes take, without indexes and search text; "full size"
+    is what the same would take if each state were stored in full. --tables adds the tables and
+    indexes of the whole database, with all tenants. A chart needs the extra `plot`.
     """
     if thread is not None:
         if plot is not None or tables:
@@ -104,13 +104,15 @@ async def _print_thread_stats(ctx: Context, thread: str, namespace: str | None) 
         thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         found = await checkpointer.get_storage_stats(thread)
+        logs = await checkpointer.list_logs(thread)
         file_bytes = db.file_bytes
     totals: dict[str, Any] = {
         "threads": 1,
         "checkpoints": found["total_checkpoints"],
         "full_checkpoints": found["full_checkpoints"],
-        "raw_bytes": found["total_size"],
-        "stored_bytes": found["compressed_size"],
+        "entries": sum(log.entries for log in logs),
+        "raw_bytes": sum(log.raw_size for log in logs),
+        "stored_bytes": sum(log.stored_size for log in logs),
         "file_bytes": file_bytes,
     }
     if ctx.as_data:
@@ -121,8 +123,9 @@ async def _print_thread_stats(ctx: Context, thread: str, namespace: str | None) 
             [
                 ("checkpoints", totals["checkpoints"]),
                 ("  stored in full", totals["full_checkpoints"]),
-                ("full size of all states", format_size(totals["raw_bytes"])),
-                ("stored size", format_size(totals["stored_bytes"])),
+                ("entries", totals["entries"]),
+                ("full size", format_size(totals["raw_bytes"])),
+                ("  stored of it", format_size(totals["stored_bytes"])),
             ],
         )
 
@@ -141,9 +144,9 @@ def _print_summary(ctx: Context, measured: Space, totals: dict[str, Any]) -> Non
     for grown in measured.growth:
         last = "last day" if grown.days == 1 else f"last {grown.days} days"
         rows.append((f"  of threads, stored in the {last}", format_size(grown.bytes)))
-    if measured.checkpoints:
+    if measured.stored_bytes:
         stored, raw = format_size(measured.stored_bytes), format_size(measured.raw_bytes)
-        rows += [("full size of all states", raw), ("  stored as differences", stored)]
+        rows += [("full size", raw), ("  stored of it", stored)]
     rows += [
         ("threads", totals["threads"]),
         ("checkpoints", totals["checkpoints"]),

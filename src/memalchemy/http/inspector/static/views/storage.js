@@ -17,8 +17,8 @@ export function storage({ root, signal, title }) {
     return [
       h("div.tiles", {},
         tile("Database", bytes(got.file_bytes), got.estimated ? "of a sample of threads" : "all tables and indexes"),
-        tile("Stored", bytes(got.stored_bytes), "states and entries, without words and indexes"),
-        tile("As whole states", bytes(got.raw_bytes), "if each was stored in full"),
+        tile("Stored", bytes(got.stored_bytes), "states, entries and writes, without words and indexes"),
+        tile("In full", bytes(got.raw_bytes), "if each state was stored in full"),
         tile("Free", bytes(got.free_bytes), "within the database's files")),
       !got.kinds.length ? h("p.muted", { role: "status" }, "The rest is being measured. It appears here by itself.") : h("section.card", { "aria-labelledby": "kinds-title" }, h("div.card-head", {}, h("h2", { id: "kinds-title" }, "By kind"), h("span.spacer"), h("span.muted", {}, bytes(sum(got.kinds)))), stacked(got.kinds)),
       h("div.halves", {},

@@ -102,7 +102,7 @@ export function threadRow(row) {
     h("span.cell.fw", {}, framework(row.framework)),
     h("span.cell.num", { data: { label: row.checkpoints === 1 ? "step" : "steps" } }, row.checkpoints ? number(row.checkpoints) : h("span.zero", {}, "–")),
     h("span.cell.num", { data: { label: row.entries === 1 ? "entry" : "entries" } }, row.entries ? number(row.entries) : h("span.zero", {}, "–")),
-    h("span.cell.num.size", { title: `${bytes(row.raw_bytes)} of states, stored as ${bytes(row.stored_bytes)}` },
+    h("span.cell.num.size", { title: `${bytes(row.stored_bytes)} stored, ${bytes(row.raw_bytes)} if each state was stored in full` },
       row.stored_bytes ? bytes(row.stored_bytes) : h("span.zero", {}, "–"), saved ? h("span.saved", {}, saved) : null),
     h("span.cell.num.when", {}, time(row.updated_at))));
 }

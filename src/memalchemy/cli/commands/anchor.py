@@ -46,7 +46,7 @@ async def anchor(
     ] = False,
     all_tenants: AllTenantsOption = False,
 ) -> None:
-    """Write an anchor: a file that proves later which threads and items were there.
+    """Write an anchor: proof of what the database had.
 
     Keep FILE where those who can write to the database cannot change it. `verify --anchor FILE`
     finds what was put back as an older copy, or removed, since. If FILE exists, only what has

@@ -1417,18 +1417,23 @@ SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.
   threads.expires_at AS proof_expires_at, threads.deleted_at AS proof_deleted_at,
   threads.meta AS proof_meta, threads.signature AS proof_signature
 FROM (
-  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
-    CASE
-  WHEN (newest.seq IS NULL) THEN 0
-  ELSE 1 END AS has_newest
-  FROM threads LEFT OUTER
-  JOIN checkpoints AS newest ON newest.log_id = threads.log_id
-  AND newest.checkpoint_id = threads.head_id
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.namespace = $2::VARCHAR
+  SELECT logs.log_id AS log_id, logs.thread_id AS thread_id, logs.namespace AS namespace, CASE
+  WHEN (last.checkpoint_id = logs.head_id) THEN 1
+  ELSE 0 END AS has_newest
+  FROM (
+    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+      threads.head_id AS head_id, (
+      SELECT max(newest.seq) AS max_1
+      FROM checkpoints AS newest
+      WHERE newest.log_id = threads.log_id) AS seq
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    AND threads.namespace = $2::VARCHAR) AS logs LEFT OUTER
+  JOIN checkpoints AS last ON last.log_id = logs.log_id
+  AND last.seq = logs.seq
   ORDER BY CASE
-  WHEN (newest.seq IS NULL) THEN 0
-  ELSE 1 END, newest.created_at DESC, newest.seq DESC, newest.log_id
+  WHEN (last.checkpoint_id = logs.head_id) THEN 1
+  ELSE 0 END, last.created_at DESC, last.seq DESC, last.log_id
   LIMIT $3) AS heads
 JOIN threads ON threads.log_id = heads.log_id LEFT OUTER
 JOIN checkpoints ON checkpoints.log_id = heads.log_id

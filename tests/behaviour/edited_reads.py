@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
 from public_reads import READS, REFUSED, World, read
 from stored_edits import REMOVED, SIGNED, Stored, edits_of, removals_of
 
+from golden.watch import Watch
 from memalchemy import Database
 from memalchemy.anchors import anchor
 from memalchemy.errors import StatementFailed
@@ -20,12 +23,15 @@ from memalchemy.verify import verify
 Pair = tuple[str, str]
 """The name of an edit, and that of a read."""
 
+Answers = dict[str, list[object]]
+"""What reads have returned, by their names."""
+
 Outcomes = dict[Pair, set[str]]
 """What became of a pair: ``refused``, ``unaffected`` and ``believed``; of several rows, all."""
 
 PAGE = Path(__file__).parents[2] / "docs" / "signatures.md"
-BELIEVED, OF_LONG_LOGS, WARM = "believed", "believed of long logs", "believed by a warm process"
-"""Tables of the page: what reads believe, and what else of long logs, or in a warm process."""
+BELIEVED, OF_LONG_LOGS = "believed", "believed of long logs"
+"""Tables of the page: what reads believe, and what else of long logs."""
 
 MOVED = "what is moved to another place is as if it was removed there"
 PARTIAL = "rows of several logs, or a page of one, do not add up to the sum in a head"
@@ -79,45 +85,86 @@ async def edits_in(db: Database, name: str, most: int | None) -> list[Stored]:
     return [one for same in by_name.values() for one in rng.sample(same, min(most, len(same)))]
 
 
-async def read_all(world: World) -> dict[str, list[object]]:
-    return {name: await read(world, name) for name in READS}
+async def read_all(world: World, names: Iterable[str] = READS) -> Answers:
+    return {name: await read(world, name) for name in names}
+
+
+async def tables_of_reads(opened: Callable[[], Database]) -> dict[str, set[str]]:
+    """Return the signed tables that the statements of each read name, in a process that begins.
+
+    A read cannot tell an edit of another table: until one of its statements returns something
+    else, it does what it does without the edit. Caches make it read less, and never more.
+    """
+    found: dict[str, set[str]] = {}
+    for name in READS:
+        async with opened() as db:
+            await db.check()
+            with Watch() as watch:
+                await read(World(db), name)
+        assert watch.texts, f"nothing has seen what {name} reads"
+        # The name of a text index has that of its table in it.
+        found[name] = {one for one in SIGNED for text in watch.texts if one in text}
+    return found
 
 
 async def outcomes_of(
     opened: Callable[[], Database],
-    tables: Iterable[str] = SIGNED,
+    name: str,
     most: int | None = None,
     *,
-    warm: bool = False,
-) -> Outcomes:
-    """Edit rows, one after another, and read everything; `verify` has to tell of each edit.
+    touching: Mapping[str, set[str]] | None = None,
+) -> tuple[Outcomes, Outcomes]:
+    """Edit rows of a table, one after another, and read; `verify` has to tell of each edit.
 
-    A process that begins anew reads then, or with *warm* one that has read everything before.
+    Return what became of the pairs in a process that begins anew with each edit, and in one that
+    has read everything before.
+
+    Args:
+        touching: the result of `tables_of_reads`, to make only those reads that may tell an edit.
     """
-    found: Outcomes = defaultdict(set)
-    async with opened() as db:
+    names = [one for one in READS if touching is None or name in touching[one]]
+    begun: Outcomes = defaultdict(set)
+    warm: Outcomes = defaultdict(set)
+    async with opened() as db, AsyncExitStack() as opening:
         before = await read_all(World(db))
         assert not any(REFUSED in given for given in before.values())
         taken = await anchor(db)
-    async with opened() as db:
-        for name in tables:
-            for edit in await edits_in(db, name, most):
-                async with opened() as reader:
-                    world = World(reader)
-                    if warm:
-                        assert await read_all(world) == before
-                    try:
-                        await db.run_sync(edit.apply)
-                    except StatementFailed:
-                        continue  # the database itself refuses it
-                    after = await read_all(world)
-                    told = (await verify(reader, all_tenants=True)).findings
-                    told = told or (await verify(reader, anchor=taken)).findings
-                await db.run_sync(edit.undo)
-                assert told, f"verify does not tell of {edit}"
-                for one, given in after.items():
-                    found[edit.name, one].update(_compare(before[one], given))
-    return found
+
+        async def begin() -> World:
+            await opening.aclose()
+            world = World(await opening.enter_async_context(opened()))
+            assert await read_all(world) == before
+            return world
+
+        going_on = await begin()
+
+        async def read_anew() -> Answers:
+            async with opened() as other:
+                return await read_all(World(other), names)
+
+        async def is_told() -> bool:
+            if (await verify(db, all_tenants=True)).findings:
+                return True
+            return bool((await verify(db, anchor=taken)).findings)
+
+        for edit in await edits_in(db, name, most):
+            try:
+                await db.run_sync(edit.apply)
+            except StatementFailed:
+                continue  # the database itself refuses it
+            anew, again, told = await asyncio.gather(
+                read_anew(), read_all(going_on, names), is_told()
+            )
+            await db.run_sync(edit.undo)
+            assert told, f"verify does not tell of {edit}"
+            for found, after in ((begun, anew), (warm, again)):
+                for one in READS:
+                    found[edit.name, one].update(_compare(before[one], after.get(one, before[one])))
+            changed = [one for one in names if again[one] != before[one]]
+            if await read_all(going_on, changed) != {one: before[one] for one in changed}:
+                going_on = await begin()  # no cache learns that the edit was undone
+        assert await read_all(going_on) == before
+    return begun, warm
 
 
 def _compare(before: list[object], after: list[object]) -> Iterator[str]:
@@ -138,6 +185,19 @@ def counted(outcomes: Outcomes) -> dict[str, int]:
 
 def _table(title: str) -> re.Pattern[str]:
     return re.compile(rf"(?<=<!-- {title} -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
+
+
+def of_table(pairs: set[Pair], name: str) -> set[Pair]:
+    """Return the pairs whose edits are of a table."""
+    removals = _REMOVALS.get(name, ())
+    return {pair for pair in pairs if pair[0].split(".")[0] == name or pair[0] in removals}
+
+
+_REMOVALS = {
+    "checkpoints": ("removed checkpoint",),
+    "deltas": ("removed state", "removed entry", "removed write"),
+    "embeddings": ("removed vector",),
+}
 
 
 def only_elsewhere(database: str) -> set[Pair]:

@@ -83,7 +83,10 @@ async def fill_memories(db: Database) -> None:
         moment += timedelta(days=1)
         task = f"{name} task about lighthouses"
         await EpisodeStore(db).write(Episode(id_=name, task=task, completed_at=moment))
-    fact = MemoryFact("f1", "ada", "Ada likes tea", ("drinks",), created_at=moment)
+    # Of a fact that was last seen in the past, the inspector shows how much it has faded by now.
+    fact = MemoryFact(
+        "f1", "ada", "Ada likes tea", ("drinks",), created_at=moment, last_seen_at=LATER
+    )
     await UserMemoryStore(db).add(fact)
     await LLMMemoryManager(db).save([Memory(MemoryType.USER, "tea", "Ada likes tea")])
     await ToolOutputs(db).keep("out", {"long": "output"})
@@ -181,6 +184,7 @@ READS: dict[str, Read] = {
         w.checkpointer.list_threads(pattern="t*"),
     ],
     "Checkpointer.list_with_metadata": lambda w: w.checkpointer.list_with_metadata(),
+    "Checkpointer.list_with_metadata(limit=)": lambda w: w.checkpointer.list_with_metadata(2),
     "Checkpointer.load": _of_checkpoints("load"),
     "Checkpointer.namespaces": _of_threads("namespaces"),
     "Checkpointer.query_by_metadata": lambda w: [
@@ -339,7 +343,7 @@ READS: dict[str, Read] = {
     "Inspector.neighbours": lambda w: w.inspector.neighbours(USERS, "ada"),
     "Inspector.overview": lambda w: _overview(w.inspector),
     "Inspector.search": lambda w: _search(w.inspector),
-    "Inspector.space": lambda w: _space(w.inspector),
+    "Inspector.space": lambda w: _space(Inspector(w.db)),
     "Inspector.state": lambda w: [w.inspector.state("t"), w.inspector.state("t", at="c1")],
     "Inspector.text": lambda w: w.inspector.text("t", index=0),
     "Inspector.thread": lambda w: [
@@ -441,7 +445,10 @@ async def _overview(inspector: Inspector) -> Any:
 
 
 async def _space(inspector: Inspector) -> Any:
-    """Return the sizes that logs have, without those of the file and the moment of measuring."""
+    """Return the sizes that logs have, without those of the file and the moment of measuring.
+
+    The inspector is a new one: another shows for a minute what it has measured.
+    """
     found = await inspector.space()
     return {name: _unordered(found[name]) for name in ("frameworks", "largest", "raw_bytes")}
 

@@ -8,12 +8,23 @@ returns what it returned before, or the page lists the pair. Here it is a sample
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
-from edited_reads import WARM, believed, listed, outcomes_of
-from public_reads import NOT_READS, READS, fill, fill_memories, public_methods
+from edited_reads import (
+    OF_LONG_LOGS,
+    ONLY_ON,
+    believed,
+    listed,
+    of_table,
+    outcomes_of,
+    read_all,
+    tables_of_reads,
+)
+from public_reads import NOT_READS, READS, World, fill, fill_memories, public_methods
 from stored_edits import SIGNED, edits_told_by_anchors
 
+from clocks import Clock
 from memalchemy import Database
 from memalchemy.anchors import anchor
 from memalchemy.codec.keys import generate_key
@@ -37,19 +48,43 @@ def test_every_public_method_is_a_read_or_is_not() -> None:
     assert not reads & NOT_READS
 
 
-@pytest.mark.parametrize("reader", ["new", "warm"])
 @pytest.mark.parametrize("table", SIGNED)
 async def test_a_read_believes_no_edit_that_is_not_listed(
-    opened: Callable[[], Database], table: str, reader: str
+    opened: Callable[[], Database], table: str
 ) -> None:
     async with opened() as db:
         await db.migrate()
         await fill(db)
         await fill_memories(db)
-    outcomes = await outcomes_of(opened, [table], most=1, warm=reader == "warm")
-    assert any("refused" in became for became in outcomes.values())
-    allowed = listed() | listed(WARM) if reader == "warm" else listed()
-    assert sorted(believed(outcomes) - allowed) == []
+    touching = await tables_of_reads(opened)
+    for outcomes in await outcomes_of(opened, table, most=1):
+        assert any("refused" in became for became in outcomes.values())
+        assert sorted(believed(outcomes) - listed()) == []
+        told = {read for (_, read), became in outcomes.items() if became != {"unaffected"}}
+        assert told <= {read for read, tables in touching.items() if table in tables}
+
+
+def test_the_page_lists_pairs_that_are_tried() -> None:
+    pairs = listed() | listed(OF_LONG_LOGS)
+    assert set(ONLY_ON) <= pairs
+    assert {read for _, read in pairs} <= set(READS)
+    assert pairs == set().union(*(of_table(pairs, table) for table in SIGNED))
+
+
+async def test_no_read_tells_that_time_goes_by(
+    opened: Callable[[], Database], clock: Clock
+) -> None:
+    """Otherwise a read would seem to believe the edits that are made late."""
+    async with opened() as db:
+        await db.migrate()
+        await fill(db)
+        await fill_memories(db)
+    async with opened() as db:
+        before = await read_all(World(db))
+    clock.go_on(timedelta(hours=5))
+    async with opened() as db:
+        after = await read_all(World(db))
+    assert [name for name in READS if after[name] != before[name]] == []
 
 
 async def test_an_anchor_tells_of_what_no_row_proves(opened: Callable[[], Database]) -> None:

@@ -57,6 +57,8 @@ class Watch:
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
+        self.texts: set[str] = set()
+        """The texts of all statements, other than the library's own, too."""
         self.complaints: list[str] = []
 
     def __enter__(self) -> Watch:
@@ -94,6 +96,7 @@ class Watch:
     def _look(
         self, database: str, driver: str, sql: str, statement: object, *, moved: bool
     ) -> None:
+        self.texts.add(sql)
         frame = _sender()
         if frame is None:
             return

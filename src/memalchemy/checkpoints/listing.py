@@ -117,19 +117,28 @@ def list_newest(dialect: Dialect, proven: bool) -> Executable:
 
     The newest N are all in the N threads saved last, so of older threads one checkpoint is read.
     The time of a thread's last save is that of its newest checkpoint: other writes move
-    ``updated_at``. In the form that is *proven* threads without one come first.
+    ``updated_at``. In the form that is *proven* the newest checkpoint of a thread is the one at the
+    last position, and threads come first whose heads name another one, or none.
     """
     newest = CHECKPOINTS.alias("newest")
-    here = and_(same_log(newest, THREADS), newest.c.checkpoint_id == THREADS.c.head_id)
-    names = (THREADS.c[name] for name in ("log_id", "thread_id", "namespace"))
+    names = [THREADS.c[name] for name in ("log_id", "thread_id", "namespace")]
     columns = [CHECKPOINTS.c[name] for name in CHECKPOINT_ROW]
     if proven:
-        has_newest = case((newest.c.seq.is_(None), constant("0")), else_=constant("1"))
-        heads = (
-            select(*names, has_newest.label("has_newest"))
-            .outerjoin(newest, here)
+        last_seq = select(func.max(newest.c.seq)).where(same_log(newest, THREADS))
+        logs = (
+            select(*names, THREADS.c.head_id, last_seq.scalar_subquery().label("seq"))
             .where(in_namespace(THREADS, below=False))
-            .order_by(has_newest, *_newest_first(newest))
+            .subquery("logs")
+        )
+        last = CHECKPOINTS.alias("last")
+        is_named = last.c.checkpoint_id == logs.c.head_id
+        has_newest = case((is_named, constant("1")), else_=constant("0"))
+        heads = (
+            select(
+                logs.c.log_id, logs.c.thread_id, logs.c.namespace, has_newest.label("has_newest")
+            )
+            .select_from(logs.outerjoin(last, and_(same_log(last, logs), last.c.seq == logs.c.seq)))
+            .order_by(has_newest, *_newest_first(last))
             .limit(bindparam("p_limit"))
             .subquery("heads")
         )
@@ -141,6 +150,7 @@ def list_newest(dialect: Dialect, proven: bool) -> Executable:
             .order_by(heads.c.has_newest, *_newest_first(CHECKPOINTS))
             .limit(bindparam("p_limit"))
         )
+    here = and_(same_log(newest, THREADS), newest.c.checkpoint_id == THREADS.c.head_id)
     heads = (
         select(*names)
         .join(newest, here)

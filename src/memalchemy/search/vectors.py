@@ -36,6 +36,7 @@ from memalchemy.database.per_database import shared
 from memalchemy.dialects import vector_index_name
 from memalchemy.events import Event
 from memalchemy.keys import decode_id, encode_id
+from memalchemy.protection.signed_items import check_vector_sets
 from memalchemy.search import _vector_cache
 from memalchemy.search._vector_cache import Floats, Item, MatrixScope, MatrixView, Part, to_matrix
 from memalchemy.search._vector_statements import (
@@ -671,10 +672,12 @@ class BruteForceRanking:
         """Read hits with their vectors once more, hold these to their signatures, and return them.
 
         A hit has the distance of the vector that its signature proves, whatever was compared. One
-        that has expired, or whose vector is gone, is left out.
+        that has expired or was removed is left out, and so is one that has no such vector any more,
+        if its signature says so.
 
         Raises:
-            Corrupt, NotSigned, KeyMissing: a vector is not what was signed at its place.
+            Corrupt, NotSigned, KeyMissing: a vector is not what was signed at its place, or is not
+                there although its item has it.
         """
         d, query, rows = self._db.dialect, self._query, dict[Part, Any]()
         binds = {
@@ -690,6 +693,9 @@ class BruteForceRanking:
                 rows[row.namespace, encode_id(row.key), encode_id(row.field), row.part] = row
         check_vectors(query.tenant, rows.values(), self._db.signing)
         there = [one for one in best if (*one[0], *one[1]) in rows]
+        missing = [one[0] for one in best if (*one[0], *one[1]) not in rows]
+        for listed in d.statements.list_batches("p_keys", missing):
+            yield from check_vector_sets(d, query.tenant, listed, self._db.signing)
         if not there:
             return []
         stored = [stored_vector_bytes(rows[(*item, *part)].vector) for item, part, _ in there]

@@ -52,7 +52,6 @@ REASONS: dict[tuple[str, str], str] = {
     ("conformance/_processes.py", "json.loads"): "lines of a process that this one has started",
     ("conformance/_worker.py", "json.loads"): "lines of the process that has started this one",
     ("store/jsonl.py", "orjson.loads"): "digits of a vector that were written in the same line",
-    ("integrations/openai_agents/session.py", "json.loads"): "what was just written as JSON",
     ("integrations/openai_agents/run_states.py", "RunState.from_json"): "a tree that was decoded",
     (
         "integrations/_importers/llm_agents_from_scratch.py",

@@ -79,9 +79,13 @@ WRITES: dict[str, Callable[[Database], Awaitable[None]]] = {
 }
 
 
+@pytest.mark.parametrize("keys", [[OLD], None], ids=["of another key", "not encrypted yet"])
 @pytest.mark.parametrize("write", WRITES)
-async def test_a_rotation_is_refused_while_words_would_be_lost(opened: Open, write: str) -> None:
-    await WRITES[write](await opened(keys=[OLD], readable=("text", "fields")))
+async def test_a_rotation_is_refused_while_words_would_be_lost(
+    opened: Open, write: str, keys: list[str] | None
+) -> None:
+    readable = () if keys is None else ("text", "fields")
+    await WRITES[write](await opened(keys=keys, readable=readable))
     db = await opened(keys=[NEW, OLD])
     before = await rows(db, "deltas"), await rows(db, "store_items")
 

@@ -42,7 +42,7 @@ class OwnWords:
         """Return whether a row of a log, or an item, has words or terms that are its own.
 
         Those that the settings allow are not looked at. A row that cannot be read or opened has
-        none.
+        none. One that is not encrypted yet has: its words are worth what its payload is.
 
         Args:
             row: what names the row.
@@ -52,7 +52,9 @@ class OwnWords:
             if table == "store_items":
                 return await _item_has(db, row)
             return row.thread_id is not None and await self._log_row_has(db, row)
-        except (Corrupt, KeyMissing, NotEncrypted, NotSigned):
+        except NotEncrypted:
+            return True
+        except (Corrupt, KeyMissing, NotSigned):
             return False
 
     async def _log_row_has(self, db: Database, named: Any) -> bool:

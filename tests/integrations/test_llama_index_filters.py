@@ -99,7 +99,7 @@ def test_filters_find_what_they_find_in_llama_indexs_own_store(
         assert listed == found or isinstance(found, Exception)
 
 
-@pytest.mark.parametrize("operator", [*MATCHES])
+@pytest.mark.parametrize("operator", sorted(MATCHES))
 @pytest.mark.parametrize("value", [1, True, ["x"]])
 def test_a_part_of_a_text_is_looked_for_in_texts_only(
     db: Database, operator: FilterOperator, value: Any

@@ -82,7 +82,7 @@ async def test_what_cannot_be_stored_is_strands_error_and_changes_nothing(db: Da
         await storage.write("a/" + "x" * 256, b"1")
     with pytest.raises(StorageError, match="namespace"):
         await storage.write("/".join(["x" * 100] * 6), b"1")
-    with pytest.raises(TypeError):
+    with pytest.raises(StorageError, match="bytes, not int"):
         await storage.write("a", 7)  # type: ignore[arg-type]
     assert await storage.list("") == []
 

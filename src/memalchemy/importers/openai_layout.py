@@ -36,6 +36,8 @@ def branch_of(namespace: Sequence[str]) -> str | None:
     """Return the branch whose log is in *namespace*, or ``None`` if it is no branch's."""
     if tuple(namespace) == NAMESPACE:
         return MAIN
+    if not namespace:
+        return None
     *parts, last = namespace
     return last if tuple(parts) == _BRANCH else None
 

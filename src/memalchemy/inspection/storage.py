@@ -41,7 +41,7 @@ class Storage:
         self._measured: tuple[datetime, Record] | None = None
         self._measuring: asyncio.Task[None] | None = None
         self._damage: Corrupt | None = None
-        """What the last measurement has met, which made it end."""
+        """The damage that ended the last measurement; ``None`` if it met none."""
 
     async def read(self) -> Record:
         """Return what takes the space.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
@@ -28,18 +29,28 @@ class Pool:
     busy: int = 0
     """Connections in use, or asked for."""
     is_closed: bool = False
+    abandon: Callable[[Any], object]
+    """Closes a connection at once, in its running loop."""
 
     async def close(self) -> None:
         """Close the connections; those in use when they are given back."""
         self.is_closed = True
         if not self.busy:
-            await self.dispose()
+            await self._dispose_of_all()
 
     async def give_back(self) -> None:
         """Count one connection less in use; the last of a closed pool closes it."""
         self.busy -= 1
         if self.is_closed and not self.busy:
+            await self._dispose_of_all()
+
+    async def _dispose_of_all(self) -> None:
+        """Close the connections, at once where a cancellation ends the wait for the server."""
+        try:
             await self.dispose()
+        except BaseException:
+            self.end(self.abandon)
+            raise
 
     async def dispose(self) -> None:
         """Close the connections, which nobody uses, in their running loop."""
@@ -89,6 +100,7 @@ class PerLoop(Generic[P]):
             pool = self._pools.get(loop)
             if pool is None:
                 pool = self._make()
+                pool.abandon = self._abandon
                 ended = self._take_ended()
                 self._pools[loop] = pool
             pool.busy += 1
@@ -132,18 +144,49 @@ class PerLoop(Generic[P]):
     def _end(self, pools: list[tuple[asyncio.AbstractEventLoop, P]]) -> None:
         for loop, pool in pools:
             if not loop.is_running():
-                pool.end(partial(self._close_without_loop, is_over=loop.is_closed()))
+                _end_without_loop(pool, loop, self._close_without_loop)
             elif loop is _running_loop():
                 pool.end(self._abandon)
             else:
+                in_loop = _EndInLoop(pool, loop, self._close_without_loop)
                 with suppress(RuntimeError):  # it was closed meanwhile
-                    loop.call_soon_threadsafe(pool.end, self._abandon, context=Context())
+                    loop.call_soon_threadsafe(in_loop, context=Context())
 
     def _leave_to_the_parent(self) -> None:
         if self._pid != os.getpid():
             _inherited.append(self._pools)
             self._pools = {}
             self._pid = os.getpid()
+
+
+class _EndInLoop:
+    """Ends a pool at the next step of its loop; or when the loop is closed, which drops its steps.
+
+    asyncio closes sockets in a step of their own.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        loop: asyncio.AbstractEventLoop,
+        close_without_loop: Callable[..., object],
+    ) -> None:
+        self._pool = pool
+        self._loop = loop
+        self._dropped = weakref.finalize(self, _end_without_loop, pool, loop, close_without_loop)
+
+    def __call__(self) -> None:
+        self._pool.end(self._pool.abandon)
+        self._loop.call_soon(self._has_ended)
+
+    def _has_ended(self) -> None:
+        self._dropped.detach()
+
+
+def _end_without_loop(
+    pool: Pool, loop: asyncio.AbstractEventLoop, close_without_loop: Callable[..., object]
+) -> None:
+    pool.end(partial(close_without_loop, is_over=loop.is_closed()))
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -214,6 +214,61 @@ def test_a_database_that_is_dropped_beside_its_running_loop_leaves_nothing(place
         thread.join(A_WHILE)
 
 
+def test_a_close_that_is_cancelled_anywhere_leaves_nothing(place: Place) -> None:
+    """A timeout, or the end of the loop, may cancel it at any of its steps."""
+
+    async def cancelled_after(steps: int) -> bool:
+        db = Database(place.url)
+        await use(db)
+        closing = asyncio.create_task(db.close())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        is_closed = closing.done()
+        closing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await closing
+        return is_closed
+
+    steps = 0
+    while not asyncio.run(cancelled_after(steps)):
+        steps += 1 + steps // 8  # most of them wait for the server
+        gc.collect()
+        wait_until(lambda: place.held() == 0)
+    assert steps
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+def test_a_database_that_is_dropped_beside_a_loop_that_ends_leaves_nothing(
+    place: Place, steps: int
+) -> None:
+    """The loop takes so many steps after the database was dropped."""
+    for _ in range(5):
+        db = Database(place.url)
+        is_used, ends = threading.Event(), threading.Event()
+
+        async def main(given: list[Database], used: threading.Event, end: threading.Event) -> None:
+            await use(given.pop())
+            used.set()
+            end.wait()  # the loop takes no step meanwhile
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            asyncio.get_running_loop().stop()
+
+        loop = asyncio.new_event_loop()
+        work = loop.create_task(main([db], is_used, ends))
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+        assert is_used.wait(A_WHILE)
+        del db
+        ends.set()
+        thread.join(A_WHILE)
+        loop.close()
+        assert work.done()
+        del loop, work
+        gc.collect()
+        wait_until(lambda: place.held() == 0)
+
+
 def test_dropped_synchronous_databases_leave_nothing(place: Place) -> None:
     for _ in range(ROUNDS):
         checkpointer = sync.Checkpointer(sync.Database(place.url))

@@ -43,11 +43,6 @@ class LoopEngine(Pool):
 
             event.listen(self.plain.sync_engine, "connect", connected)
 
-    async def close(self) -> None:
-        self.is_closed = True  # so that none is kept meanwhile
-        await self.give_up_kept()
-        await super().close()
-
     def end(self, close: Callable[[Any], object]) -> None:
         """Close every connection at once by *close*, which does not wait. Nobody uses them."""
         self.is_closed = True
@@ -88,6 +83,7 @@ class LoopEngine(Pool):
             await greenlet_spawn(self.kept.pop().give_back)
 
     async def dispose(self) -> None:
+        await self.give_up_kept()
         if not self.is_the_hosts:
             await self.plain.dispose()
         _empty_reflection_caches(type(self.plain.dialect))

@@ -147,7 +147,9 @@ class Statement(Generic[P]):
         return self._build.general(dialect, **choice)
 
     def __call__(self, dialect: Dialect, **choice: Any) -> Executable:
-        statement = self._get(dialect, choice)
+        statement = self._built.get((dialect.name, dialect.variants, tuple(sorted(choice.items()))))
+        if statement is None:
+            statement = self._get(dialect, choice)
         if statement is None:
             raise AssertionError(f"{self.name} is not a statement of {_shown(dialect)}")
         return statement

@@ -384,6 +384,14 @@ SET stored_size=:p_stored_size
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.seq = :p_seq
 
+-- checkpoints.roads.read_state_row()
+SELECT deltas.seq, deltas.checksum
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+
 -- checkpoints.save.find_saved()
 SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id, deltas.checksum
 FROM checkpoints
@@ -393,14 +401,6 @@ AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 AND checkpoints.created_at = :p_created_at
-
--- checkpoints.save.read_state_row()
-SELECT deltas.seq, deltas.checksum
-FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.checkpoint_id = :p_checkpoint_id
 
 -- database.clock.read_clock()
 SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) AS now

@@ -410,6 +410,14 @@ SET stored_size=$1::INTEGER
 WHERE checkpoints.log_id = $2::UUID
 AND checkpoints.seq = $3::BIGINT
 
+-- checkpoints.roads.read_state_row()
+SELECT deltas.seq, deltas.checksum
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+
 -- checkpoints.save.find_saved()
 SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id, deltas.checksum
 FROM checkpoints
@@ -419,14 +427,6 @@ AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
-
--- checkpoints.save.read_state_row()
-SELECT deltas.seq, deltas.checksum
-FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.checkpoint_id = $2::VARCHAR
 
 -- database.clock.read_clock()
 SELECT CURRENT_TIMESTAMP AS now

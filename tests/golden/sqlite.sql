@@ -429,6 +429,14 @@ SET stored_size=?
 WHERE checkpoints.log_id = ?
 AND checkpoints.seq = ?
 
+-- checkpoints.roads.read_state_row()
+SELECT deltas.seq, deltas.checksum
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
+
 -- checkpoints.save.find_saved()
 SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id, deltas.checksum
 FROM checkpoints
@@ -438,14 +446,6 @@ AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 AND checkpoints.created_at = ?
-
--- checkpoints.save.read_state_row()
-SELECT deltas.seq, deltas.checksum
-FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-WHERE checkpoints.log_id = ?
-AND checkpoints.checkpoint_id = ?
 
 -- database.sqlite.shrink.file_pages()
 SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum

@@ -27,7 +27,9 @@ from memalchemy.checkpoints.retention import (
     RetentionRun,
     retention_binds,
 )
-from memalchemy.checkpoints.save import Request, SaveConditions, Saver, encode_off_loop, put_writes
+from memalchemy.checkpoints.roads import SaveRoads
+from memalchemy.checkpoints.save import Saver, encode_off_loop, put_writes
+from memalchemy.checkpoints.save_request import Request, SaveConditions
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import values
@@ -232,6 +234,7 @@ class Checkpointer(Generic[State]):
             max_chain_depth,
             compression_level,
             radix,
+            SaveRoads(db, self._cache, retention),
         )
 
     def __repr__(self) -> str:

@@ -5,37 +5,35 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Executable, and_, bindparam, select
 
 from memalchemy.checkpoints.load import decoded_size, load_chain
 from memalchemy.checkpoints.retention import RetentionRun, retention_binds
+from memalchemy.checkpoints.roads import SaveRoads
+from memalchemy.checkpoints.save_request import Encoded, Request
 from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild_checkpoint
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import values
-from memalchemy.codec.deltas import CODEC, Comparison
+from memalchemy.codec.deltas import Comparison
 from memalchemy.codec.payloads import WRITES_CODEC, encode_writes
 from memalchemy.codec.search_text import added_texts, search_text
-from memalchemy.contracts import UNSET, Retention, Unset
+from memalchemy.contracts import UNSET, Retention
 from memalchemy.database import (
     OFF_LOOP_BYTES,
     READ,
     WRITE,
     WRITE_ROWS,
     WRITE_SAVE,
-    WRITE_SIGNED_SAVE,
-    BatchedRow,
     Database,
     Decode,
     HostConnection,
     off_loop,
 )
-from memalchemy.database.per_database import shared
 from memalchemy.dialects import Dialect
 from memalchemy.errors import (
     Conflict,
@@ -50,22 +48,17 @@ from memalchemy.log import (
     Head,
     Log,
     Position,
-    append_checkpoint,
-    append_checkpoints,
-    lock_log,
     new_epoch,
     read_head,
     remove_log,
     sweep,
     truncate_to_second,
 )
-from memalchemy.log.append import append_to_known_head, append_write, saves_to_known_heads
+from memalchemy.log.append import append_write
 from memalchemy.log.copy import read_position
 from memalchemy.log.pending_writes import new_key, remove_expired_log
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, routed, same_log
-from memalchemy.log.turns import Turns, takes_turns
-from memalchemy.log.written_heads import WrittenHead, WrittenHeads
-from memalchemy.protection.known_heads import KnownHeads
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
+from memalchemy.log.written_heads import WrittenHeads
 from memalchemy.statements import Program, statement
 
 T = TypeVar("T")
@@ -99,65 +92,6 @@ def find_saved(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
-def read_state_row(dialect: Dialect) -> Executable:
-    """Select the position and the checksum of a checkpoint's state."""
-    state = and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq)
-    same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
-    return (
-        select(DELTAS.c.seq, DELTAS.c.checksum)
-        .select_from(CHECKPOINTS)
-        .join(DELTAS, state)
-        .where(of_log(CHECKPOINTS), *routed(dialect, DELTAS), same)
-    )
-
-
-class Encoded(NamedTuple):
-    """State as bytes, with facts learnt while encoding it."""
-
-    parts: values.Parts
-    textual: frozenset[str]
-    tip: Tip | None
-    """The parent that the cache had."""
-    parent: Comparison | None
-    """The comparison of the state with it."""
-    waited: bool
-    """Other tasks ran while it was encoded: the caller's object may have changed since."""
-
-
-class SaveConditions(TypedDict, total=False):
-    """The parts of a `Request` that a plain save leaves out."""
-
-    parent_id: str | None
-    lineage: str | Unset | None
-    run_id: str | None
-    expected_parent: str | Unset | None
-    expected_row: tuple[int, int] | None
-    rests_on: str | None
-
-
-class Request(NamedTuple):
-    """Arguments of a save, checked."""
-
-    log: Log
-    checkpoint_id: str
-    state: Mapping[str, Any]
-    encoded: Encoded
-    metadata: dict[str, Any]
-    now: datetime
-    occurred_at: datetime
-    expires_at: datetime | None
-    parent_id: str | None = None
-    lineage: str | Unset | None = UNSET
-    """The parent to record, even if it does not exist; the state is appended to the newest."""
-    run_id: str | None = None
-    expected_parent: str | Unset | None = UNSET
-    expected_row: tuple[int, int] | None = None
-    """Position and checksum of the expected parent: another may have its id since."""
-    rests_on: str | None = None
-    """The named parent, if the state is incomplete without it; it must exist then."""
-
-
 @dataclass(frozen=True, slots=True)
 class Saver:
     """Saves of one checkpointer, with its settings."""
@@ -170,6 +104,7 @@ class Saver:
     max_chain_depth: int
     compression_level: int
     radix: int
+    roads: SaveRoads
 
     async def save(self, request: Request, connection: HostConnection | None, event: Event) -> None:
         """Save, once and whole.
@@ -212,15 +147,11 @@ class Saver:
         )
         if connection is None:
             self.cache.put(request.log, new)
-            if (heads := WrittenHeads.of(self.db)) is not None:
-                bases = frozenset(new.row_keys)
-                written = WrittenHead(new.checkpoint_id, new.seq + 1, request.now, bases)
-                heads.put(request.log, written)
         else:
             # The host's transaction, or a savepoint in it, may still roll back.
             self.cache.drop(request.log)
         replaced = position.previous_id == request.checkpoint_id
-        if self.retention is not None and not self._retains_at_once:
+        if self.retention is not None and not self.roads.retain_at_once:
             # The parent's position, so that a multiple between is missed by no save.
             before = tip.links[-1].seq if tip is not None else 0
             if position.seq // self.retention.apply_every > before // self.retention.apply_every:
@@ -232,11 +163,6 @@ class Saver:
         ):
             # The save deleted checkpoints; their states are deleted here, once in many saves.
             await self._tidy("checkpoint.sweep", self._sweep, request, new, connection)
-
-    @property
-    def _retains_at_once(self) -> bool:
-        """Return true if each save deletes, in its own statement, what retention does not keep."""
-        return self.retention is not None and self.retention.apply_every == 1
 
     async def _tidy(
         self,
@@ -308,7 +234,7 @@ class Saver:
         log, unanswered = request.log, False
         for _ in range(MAX_TRIES):
             try:
-                position = await self._send(request, draft, words, connection, event)
+                position = await self.roads.send(request, draft, words, connection, event)
                 return position, unanswered
             except DatabaseUnreachable as lost:
                 if not lost.maybe_applied or connection is not None:
@@ -335,93 +261,6 @@ class Saver:
                     ) from lost.__cause__
         raise DatabaseUnreachable(
             f"the connection was lost in each of {MAX_TRIES} attempts to save", maybe_applied=True
-        )
-
-    async def _send(
-        self,
-        request: Request,
-        draft: Draft,
-        words: str | None,
-        connection: HostConnection | None,
-        event: Event,
-    ) -> Position | None:
-        """Append the draft behind the head that is known, or else after a look at the log."""
-        d, binds_places = self.db.dialect, self.db.binds_places
-        if connection is not None or not (binds_places or takes_turns(d)):
-            return await self._send_looking(request, draft, words, connection, event)
-        has_turns = not d.single_writer
-        async with shared(self.db, Turns).of(request.log) if has_turns else nullcontext():
-            if not binds_places:  # nobody groups them, which would keep their order
-                return await self._send_looking(request, draft, words, None, event)
-            position = await self._send_to_known_head(request, draft, words, event)
-            return position or await self._send_looking(request, draft, words, None, event)
-
-    async def _send_looking(
-        self,
-        request: Request,
-        draft: Draft,
-        words: str | None,
-        connection: HostConnection | None,
-        event: Event,
-    ) -> Position | None:
-        plain = (
-            connection is None
-            and not self._retains_at_once
-            and request.parent_id is None
-            and request.lineage is UNSET
-            and request.expected_parent is UNSET
-            and not self.db.binds_places
-        )
-        rests_on_earlier = request.rests_on is not None and not self._is_newest(request)
-        locked = rests_on_earlier or request.expected_row is not None
-        written = self._written_head(request, draft) if connection is None else None
-        append = self._append_locked if locked else self._append
-        return await self.db.run(
-            partial(append, request, draft, words, written),
-            WRITE if locked or self.db.binds_places else WRITE_SAVE,
-            connection=connection,
-            event=event,
-            batch=partial(self._batched, request, draft, words) if plain else None,
-        )
-
-    async def _send_to_known_head(
-        self, request: Request, draft: Draft, words: str | None, event: Event
-    ) -> Position | None:
-        """Save without a look at the log, if it is signed and this process has just written it.
-
-        Returns ``None``, and has changed nothing, if the log has to be looked at: its head is not
-        the one that is known, or the save asks for more than a new checkpoint behind the newest.
-        """
-        known = shared(self.db, KnownHeads).get(request.log.key)
-        if (
-            known is None
-            or not saves_to_known_heads(self.db.dialect)
-            or self._retains_at_once
-            or request.parent_id is not None
-            or request.rests_on is not None
-            or request.expected_row is not None
-            or request.expected_parent not in (UNSET, known.columns.head_id)
-        ):
-            return None
-        row = self._row(request, draft, words)
-        return await self.db.run(
-            partial(append_to_known_head, self.db.dialect, row, known),
-            WRITE_SIGNED_SAVE,
-            event=event,
-        )
-
-    def _batched(
-        self, request: Request, draft: Draft, words: str | None
-    ) -> BatchedRow[Position | None]:
-        """Return the row of a save without conditions, which may share a statement with others."""
-        mode = "create" if draft.base_seq is None else "unchanged"
-        return BatchedRow(
-            partial(self._row, request, draft, words),
-            size=len(draft.payload),
-            family=mode,
-            sequence=request.log,
-            key=(request.log, request.checkpoint_id),
-            program=partial(append_checkpoints, self.db.dialect, mode=mode),
         )
 
     async def _base_tip(
@@ -485,104 +324,6 @@ class Saver:
             )
         added = added_texts(state, parts, parent)
         return draft, search_text(added)
-
-    def _is_newest(self, request: Request) -> bool:
-        """Return whether the state rests on the newest checkpoint, as far as this process knows.
-
-        The newest is not removed. An earlier one has to be looked up under the log's lock: a single
-        statement sees what was there when it began.
-        """
-        cached = self.cache.get(request.log)
-        return cached is not None and cached.checkpoint_id == request.rests_on
-
-    def _written_head(self, request: Request, draft: Draft) -> WrittenHead | None:
-        """Return the head that this process has written, if the draft is based on what it has."""
-        heads = WrittenHeads.of(self.db)
-        written = None if heads is None else heads.get(request.log)
-        has_base = written is not None and (draft.base_seq, draft.base_checksum) in written.bases
-        return written if has_base else None
-
-    def _append_locked(
-        self, request: Request, draft: Draft, words: str | None, written: WrittenHead | None
-    ) -> Program[Any]:
-        yield lock_log(self.db.dialect), request.log.binds()
-        if request.expected_row is not None:
-            values = request.log.binds() | {"p_checkpoint_id": request.expected_parent}
-            found = yield read_state_row(self.db.dialect), values
-            if found and tuple(found[0]) != request.expected_row:
-                raise Conflict(
-                    f"checkpoint {request.expected_parent!r} of thread {request.log.thread_id!r} "
-                    "was replaced; nothing was written. Load it, apply the change to it and save "
-                    "again.",
-                    expected=request.expected_parent,
-                    current=request.expected_parent,
-                )
-        return (yield from self._append(request, draft, words, written))
-
-    def _append(
-        self, request: Request, draft: Draft, words: str | None, written: WrittenHead | None
-    ) -> Program[Any]:
-        expected = (
-            "any"
-            if request.expected_parent is UNSET
-            else "none"
-            if request.expected_parent is None
-            else "newest"
-        )
-        needs_thread = (
-            request.parent_id is not None or request.rests_on is not None or expected == "newest"
-        )
-        mode = (
-            "unchanged" if draft.base_seq is not None else "existing" if needs_thread else "create"
-        )
-        if mode == "create" and expected == "any" and isinstance(request.lineage, str):
-            expected = "alive"
-        return append_checkpoint(
-            self.db.dialect,
-            self._row(request, draft, words),
-            mode=mode,
-            condition=expected,
-            retain=self._retains_at_once,
-            needs_parent=request.lineage is UNSET or request.rests_on is not None,
-            apart=self.db.binds_places,
-            written=written,
-        )
-
-    def _row(self, request: Request, draft: Draft, words: str | None) -> dict[str, Any]:
-        """Return the binds of a save: of its head, its checkpoint and its state."""
-        parent_id = request.parent_id
-        if request.lineage is not UNSET:
-            # A checkpoint without a parent names itself: NULL would stand for the newest.
-            parent_id = request.checkpoint_id if request.lineage is None else request.lineage
-        row = request.log.head_binds() | {
-            "p_now": request.now,
-            "p_active_at": truncate_to_second(request.now),
-            "p_count": 1,
-            "p_expires_at": request.expires_at,
-            "p_epoch": new_epoch() if draft.epoch is None else draft.epoch,
-            "p_checkpoint_id": request.checkpoint_id,
-            "p_parent_id": parent_id,
-            "p_expected": None if request.expected_parent is UNSET else request.expected_parent,
-            "p_run_id": request.run_id,
-            "p_rests_on": request.rests_on,
-            "p_meta": request.metadata,
-            "p_raw_size": draft.raw_size,
-            "p_stored_size": self.db.keyring.stored_size(draft.payload),
-            "p_occurred_at": request.occurred_at,
-            "p_created_at": request.now,
-            "p_kind": draft.kind,
-            "p_base_seq": draft.base_seq,
-            "p_base_checksum": draft.base_checksum,
-            "p_depth": draft.depth,
-            "p_codec": CODEC,
-            "p_checksum": draft.checksum,
-            "p_radix": draft.radix,
-            "p_search_text": words,
-            "p_payload": draft.payload,
-        }
-        if self.retention is not None and self._retains_at_once:
-            row |= retention_binds(self.retention, request.now)
-        return row
 
     async def _resolve_failure(
         self, request: Request, connection: HostConnection | None, event: Event, unanswered: bool

@@ -51,6 +51,10 @@ class CompiledStatement:
         types = {name: compiled.binds[name].type for name in in_order}
         found = ((name, processor(type_, "bind_processor")) for name, type_ in types.items())
         self._processors = [(name, process) for name, process in found if process is not None]
+        self._none_is_a_value = {
+            name for name, process in self._processors if not _is_null(process)
+        }
+        """The binds whose type has a value for None, as JSON has, or refuses it."""
         self._in_order = _getter(in_order)
         columns = statement.exported_columns
         self.width: int = len(columns)
@@ -76,7 +80,9 @@ class CompiledStatement:
         """Return the values to send, in the order of the text's placeholders."""
         values = {**self._constants, **given}
         for name, process in self._processors:
-            values[name] = process(values[name])
+            value = values[name]
+            if value is not None or name in self._none_is_a_value:
+                values[name] = process(value)
         return self._in_order(values)
 
     def rows(self, fetched: Iterable[Iterable[Any]]) -> list[Any]:
@@ -230,6 +236,13 @@ def _check_rows(statement: Any, rows: Sequence[Any]) -> None:
             if not (allowed is None or value is None or type(value) in allowed):
                 wrong = [f"{name} is {cell_description(value)}"]
                 raise UnreadableRows(row_description([c for c, _ in columns], row, wrong), [], {})
+
+
+def _is_null(process: Callable[[Any], Any]) -> bool:
+    """Return whether None stays None, and is NULL in the database."""
+    with suppress(TypeError, AttributeError):  # a list or a text is needed
+        return process(None) is None
+    return False
 
 
 def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:

@@ -501,22 +501,23 @@ class Database:
             CapabilityMissing: it is maintenance, through PgBouncer or in memory.
             KeyMissing: it may write payloads, and the tenant is encrypted with other keys.
         """
-        if self.signing.signs:
+        signs = self._keyring.signing.signs
+        if signs:
             program = prove_rows(program, self.tenant, self.signing)
         if intent.writes:
             if intent.writes_payloads is True:
                 await self.check_payloads(connection)
-                if self.binds_places:
+                if self._binds_places:
                     assert batch is None, "rows that share a statement have no position yet"
-                if self.keyring.encrypts:
-                    program = seal_payloads(program, self.keyring)
+                if self._keyring.encrypts:
+                    program = seal_payloads(program, self._keyring)
             else:
                 self.check_writable()
                 if not intent.writes_payloads:
                     # A row of a batch is a payload, so the program alone is run, and refused.
                     program, batch = refuse_payloads(program), None
                     await self._known_keys.check_signing(self._backend, self.tenant, connection)
-            if self.signing.signs and not intent.brings_signatures:
+            if signs and not intent.brings_signatures:
                 return await self._run_signed(program, intent, connection, event, decode)
         elif self._replica is not None and connection is None and self._reads_replica(intent):
             return await self._replica.read(

@@ -72,6 +72,11 @@ class WrittenHeads:
         """Return the head of a log as this process has left it, if it is known."""
         return self._heads.get(log)
 
+    def of_base(self, log: Log, base: tuple[int | None, int | None]) -> WrittenHead | None:
+        """Return the head of a log if its checkpoint is rebuilt from the row *base*."""
+        head = self._heads.get(log)
+        return head if head is not None and base in head.bases else None
+
     def put(self, log: Log, head: WrittenHead) -> None:
         """Note the head that a committed save has left."""
         self._heads.put(log, head)

@@ -40,12 +40,9 @@ from memalchemy.dialects import Dialect, Distribution
 from memalchemy.errors import Conflict, ReadOnly
 from memalchemy.events import Event
 from memalchemy.keys import check_tenant
-from memalchemy.protection.key_registry import refuse_payloads
+from memalchemy.protection.guard import guard_of
 from memalchemy.protection.known_heads import KnownHead, KnownHeads
-from memalchemy.protection.proven_reads import prove_rows
-from memalchemy.protection.sealing import seal_payloads
 from memalchemy.protection.signed_logs import Overtaken
-from memalchemy.protection.signing import sign_rows
 from memalchemy.statements import Program
 from memalchemy.tenants import tenant_of_scope
 
@@ -164,7 +161,7 @@ class Database:
         )
         if anchor is not None:
             self._keyring.signing.anchor = check_anchor(anchor, self._keyring.signing)
-        self._binds_places: bool = self._keyring.encrypts or self._keyring.signing.signs
+        self._guard = guard_of(self._keyring)
         self._known_keys = KnownKeys(self._keyring)
         open_ = partial(
             Backend,
@@ -213,7 +210,7 @@ class Database:
         A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
         ``k_namespace, k_key`` and ``p_version``. See `memalchemy.protection.sealing`.
         """
-        return self._binds_places
+        return self._guard.binds_places
 
     @property
     def schema(self) -> str | None:
@@ -501,31 +498,29 @@ class Database:
             CapabilityMissing: it is maintenance, through PgBouncer or in memory.
             KeyMissing: it may write payloads, and the tenant is encrypted with other keys.
         """
-        signs = self._keyring.signing.signs
-        if signs:
-            program = prove_rows(program, self.tenant, self.signing)
+        guard, payloads = self._guard, intent.writes_payloads
         if intent.writes:
-            if intent.writes_payloads is True:
+            program = guard.write(program, self.tenant, payloads)
+            if payloads is True:
                 await self.check_payloads(connection)
-                if self._binds_places:
+                if guard.binds_places:
                     assert batch is None, "rows that share a statement have no position yet"
-                if self._keyring.encrypts:
-                    program = seal_payloads(program, self._keyring)
             else:
                 self.check_writable()
-                if not intent.writes_payloads:
-                    # A row of a batch is a payload, so the program alone is run, and refused.
-                    program, batch = refuse_payloads(program), None
+                if not payloads:
+                    batch = None  # its row is a payload: the program alone is run, and refused
                     await self._known_keys.check_signing(self._backend, self.tenant, connection)
-            if signs and not intent.brings_signatures:
+            if guard.signs and not intent.brings_signatures:
                 return await self._run_signed(program, intent, connection, event, decode)
-        elif self._replica is not None and connection is None and self._reads_replica(intent):
-            return await self._replica.read(
-                lambda backend: backend.run(
-                    program, event, intent=intent, tenant=self.tenant, decode=decode
-                ),
-                fallback=self._fallback,
-            )
+        else:
+            program = guard.read(program, self.tenant)
+            if self._replica is not None and connection is None and self._reads_replica(intent):
+                return await self._replica.read(
+                    lambda backend: backend.run(
+                        program, event, intent=intent, tenant=self.tenant, decode=decode
+                    ),
+                    fallback=self._fallback,
+                )
         return await self._backend.run(
             program,
             event,
@@ -548,7 +543,7 @@ class Database:
         if intent.kind in ("statement", "save") and not intent.signs_at_once:
             intent = replace(intent, kind="transaction")
         heads: dict[UUID, KnownHead] = {}
-        signed = sign_rows(program, self.dialect, self.signing, self.tenant, heads)
+        signed = self._guard.sign(program, self.dialect, self.tenant, heads)
         sending = partial(
             self._backend.run,
             signed,

@@ -54,7 +54,7 @@ INTEGRATIONS = (
 )
 """Those of the frameworks: a run, results and a page of their own."""
 
-ALONE = ("tenant_wall", "signatures", "crewai_flows")
+ALONE = ("calls", "tenant_wall", "signatures", "crewai_flows")
 """Those that are part of no stored run, such as one of a framework that needs an environment of
 its own: they run if ``--only`` names them.
 """

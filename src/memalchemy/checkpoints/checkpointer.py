@@ -21,6 +21,7 @@ from memalchemy._locked_retry import retry_with_lock
 from memalchemy._retry import retry_on_conflict
 from memalchemy.checkpoints import diff, erase, export, listing, load, rewrite
 from memalchemy.checkpoints.parts import Origin, needed_of_part, newest_of_branch
+from memalchemy.checkpoints.pending_writes import put_writes
 from memalchemy.checkpoints.retention import (
     TOMBSTONE_LIFE,
     ProgressCallback,
@@ -28,7 +29,7 @@ from memalchemy.checkpoints.retention import (
     retention_binds,
 )
 from memalchemy.checkpoints.roads import SaveRoads
-from memalchemy.checkpoints.save import Saver, encode_off_loop, put_writes
+from memalchemy.checkpoints.save import Saver, encode_off_loop
 from memalchemy.checkpoints.save_request import Request, SaveConditions
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache

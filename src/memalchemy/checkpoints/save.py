@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,15 +19,12 @@ from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild_check
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import values
 from memalchemy.codec.deltas import Comparison
-from memalchemy.codec.payloads import WRITES_CODEC, encode_writes
 from memalchemy.codec.search_text import added_texts, search_text
 from memalchemy.contracts import UNSET, Retention
 from memalchemy.database import (
     OFF_LOOP_BYTES,
     READ,
-    WRITE,
     WRITE_ROWS,
-    WRITE_SAVE,
     Database,
     Decode,
     HostConnection,
@@ -41,24 +37,18 @@ from memalchemy.errors import (
     MemalchemyError,
     NotFound,
     ThreadDeleted,
-    UniqueViolation,
 )
 from memalchemy.events import Event, operation, publish
 from memalchemy.log import (
     Head,
     Log,
     Position,
-    new_epoch,
     read_head,
     remove_log,
     sweep,
-    truncate_to_second,
 )
-from memalchemy.log.append import append_write
 from memalchemy.log.copy import read_position
-from memalchemy.log.pending_writes import new_key, remove_expired_log
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
-from memalchemy.log.written_heads import WrittenHeads
 from memalchemy.statements import Program, statement
 
 T = TypeVar("T")
@@ -66,7 +56,6 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 MAX_TRIES = 20
-MAX_WRITE_TRIES = 5
 MAX_DELTA_TRIES = 3
 
 
@@ -439,74 +428,3 @@ async def encode_off_loop(
     else:
         parts = values.encode_rest(state, parts, left, fallback)
     return Encoded(parts, textual, tip, parent, heavy)
-
-
-# --- Pending writes ------------------------------------------------------------------------------
-
-TaskWrites = tuple[str, str, list[tuple[int, str, Any]]]
-"""The id and path of a task, and its writes: index, channel, value."""
-
-
-async def put_writes(
-    db: Database,
-    log: Log,
-    checkpoint_id: str,
-    task: TaskWrites,
-    *,
-    overwrite: bool,
-    made_at: datetime | None,
-    ttl: timedelta | None,
-    connection: HostConnection | None,
-    event: Event,
-) -> None:
-    """Insert the pending writes of a task; see `Checkpointer.put_writes`."""
-    task_id, task_path, writes = task
-    heavy = values.is_heavy(value for _, _, value in writes)
-    if heavy:  # the caller may change them while a thread encodes them
-        writes = [values.frozen(one) for one in writes]
-    payload, checksum = await off_loop(
-        OFF_LOOP_BYTES if heavy else 0,
-        partial(encode_writes, task_id, task_path, writes),
-    )
-    event.payload_bytes = db.keyring.stored_size(payload)
-    now = datetime.now(UTC)
-    row = log.head_binds() | {
-        "p_now": now,
-        "p_active_at": truncate_to_second(now),
-        "p_count": 1,
-        "p_checkpoint_id": None,
-        "p_made_at": made_at,
-        "p_expires_at": None if ttl is None else now + ttl,
-        "p_epoch": new_epoch(),
-        "p_entry_key": new_key(checkpoint_id),
-        "p_label": checkpoint_id,
-        "p_overwrites": 1 if overwrite else None,
-        "p_codec": WRITES_CODEC,
-        "p_checksum": checksum,
-        "p_stored_at": now,
-        "p_payload": payload,
-    }
-    for left in reversed(range(MAX_WRITE_TRIES)):
-        try:
-            seq = await db.run(
-                partial(append_write, db.dialect, row, apart=db.binds_places),
-                WRITE if db.binds_places else WRITE_SAVE,
-                connection=connection,
-                event=event,
-            )
-        except DatabaseUnreachable as lost:
-            if not lost.maybe_applied or connection is not None or not left:
-                raise
-            continue  # if the row was inserted after all, its key is refused now
-        except UniqueViolation:
-            return
-        if seq is not None:
-            if connection is None and (heads := WrittenHeads.of(db)) is not None:
-                heads.note_row(log, seq, now)
-            return
-        await db.run(
-            partial(remove_expired_log, db.dialect, log, row),
-            WRITE,
-            connection=connection,
-            event=event,
-        )

@@ -1,0 +1,94 @@
+"""Insert the pending writes of a task, encoded and once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from memalchemy.codec import values
+from memalchemy.codec.payloads import WRITES_CODEC, encode_writes
+from memalchemy.database import (
+    OFF_LOOP_BYTES,
+    WRITE,
+    WRITE_SAVE,
+    Database,
+    HostConnection,
+    off_loop,
+)
+from memalchemy.errors import DatabaseUnreachable, UniqueViolation
+from memalchemy.events import Event
+from memalchemy.log import Log, new_epoch, truncate_to_second
+from memalchemy.log.append import append_write
+from memalchemy.log.pending_writes import new_key, remove_expired_log
+from memalchemy.log.written_heads import WrittenHeads
+
+MAX_TRIES = 5
+
+TaskWrites = tuple[str, str, list[tuple[int, str, Any]]]
+"""The id and path of a task, and its writes: index, channel, value."""
+
+
+async def put_writes(
+    db: Database,
+    log: Log,
+    checkpoint_id: str,
+    task: TaskWrites,
+    *,
+    overwrite: bool,
+    made_at: datetime | None,
+    ttl: timedelta | None,
+    connection: HostConnection | None,
+    event: Event,
+) -> None:
+    """Insert the pending writes of a task; see `Checkpointer.put_writes`."""
+    task_id, task_path, writes = task
+    heavy = values.is_heavy(value for _, _, value in writes)
+    if heavy:  # the caller may change them while a thread encodes them
+        writes = [values.frozen(one) for one in writes]
+    payload, checksum = await off_loop(
+        OFF_LOOP_BYTES if heavy else 0,
+        partial(encode_writes, task_id, task_path, writes),
+    )
+    event.payload_bytes = db.keyring.stored_size(payload)
+    now = datetime.now(UTC)
+    row = log.head_binds() | {
+        "p_now": now,
+        "p_active_at": truncate_to_second(now),
+        "p_count": 1,
+        "p_checkpoint_id": None,
+        "p_made_at": made_at,
+        "p_expires_at": None if ttl is None else now + ttl,
+        "p_epoch": new_epoch(),
+        "p_entry_key": new_key(checkpoint_id),
+        "p_label": checkpoint_id,
+        "p_overwrites": 1 if overwrite else None,
+        "p_codec": WRITES_CODEC,
+        "p_checksum": checksum,
+        "p_stored_at": now,
+        "p_payload": payload,
+    }
+    for left in reversed(range(MAX_TRIES)):
+        try:
+            seq = await db.run(
+                partial(append_write, db.dialect, row, apart=db.binds_places),
+                WRITE if db.binds_places else WRITE_SAVE,
+                connection=connection,
+                event=event,
+            )
+        except DatabaseUnreachable as lost:
+            if not lost.maybe_applied or connection is not None or not left:
+                raise
+            continue  # if the row was inserted after all, its key is refused now
+        except UniqueViolation:
+            return
+        if seq is not None:
+            if connection is None and (heads := WrittenHeads.of(db)) is not None:
+                heads.note_row(log, seq, now)
+            return
+        await db.run(
+            partial(remove_expired_log, db.dialect, log, row),
+            WRITE,
+            connection=connection,
+            event=event,
+        )

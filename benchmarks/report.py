@@ -109,6 +109,7 @@ FRAMEWORKS = {
 """The groups of the run of the integrations."""
 
 ALONE = {
+    "calls": "Calls of a save and a load",
     "tenant_wall": "Tenants walled by the database",
     "signatures": "Signed rows",
     "crewai_flows": "CrewAI: flows",

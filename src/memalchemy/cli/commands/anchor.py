@@ -41,7 +41,7 @@ async def anchor(
         bool,
         typer.Option(
             "--accept-rollback",
-            help="Take what is there for right: a backup was restored on purpose.",
+            help="Accept the database as it is: a backup was restored on purpose.",
         ),
     ] = False,
     all_tenants: AllTenantsOption = False,
@@ -49,11 +49,12 @@ async def anchor(
     """Write an anchor: proof of what the database had.
 
     Keep FILE where those who can write to the database cannot change it. `verify --anchor FILE`
-    finds what was put back as an older copy, or removed, since. If FILE exists, only what has
-    changed since is read and compared with it, and FILE is replaced when the new one is complete.
+    finds rows that were removed since, or replaced by an older copy. If FILE exists, only rows
+    that have changed since are read and compared with it, and FILE is replaced when the new one is
+    complete.
 
-    Agents may go on working. Ends with exit code 5, and leaves FILE as it is, if the database is
-    not what the last anchor tells.
+    Agents may go on working. Ends with exit code 5, and leaves FILE as it is, if the database
+    lacks something that the last anchor names, or has an older copy of it.
     """
     from memalchemy.anchors import anchor
 

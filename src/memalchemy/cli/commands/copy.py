@@ -56,8 +56,9 @@ async def copy(
     has grown, run it again to copy what is new. If the target holds other data under the same keys,
     nothing is written and the exit code is 4.
 
-    Threads and items that are damaged, or not what was signed, are left out, each whole, and named;
-    the others are copied, and the exit code is 5. Mend or delete them, and copy again.
+    Threads and items that are damaged, or that differ from what was signed, are left out as a
+    whole and named. The others are copied, and the exit code is 5. Mend or delete those that were
+    left out, and copy again.
     """
     from memalchemy.transfer import copy
 

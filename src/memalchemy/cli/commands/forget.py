@@ -55,8 +55,8 @@ async def forget(
 
     Erases one thread, or the threads and items of the store with some metadata, or the items of a
     namespace and below it, with --threads also what threads have there, or everything of a tenant.
-    Says how much it is and asks first. With --metadata it names what still has a value of it as its
-    name: a thread, or a namespace such as facts/ada.
+    Says how much it is and asks first. With --metadata it also names the threads and namespaces,
+    such as facts/ada, that have one of its values as their name: they stay.
     """
     from memalchemy import Checkpointer
 

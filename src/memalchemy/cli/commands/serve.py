@@ -69,14 +69,15 @@ async def serve(
         int, typer.Option(min=1, metavar="N", help="Requests that are worked on at the same time.")
     ] = 32,
     max_tenant_running: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Those of a tenant; more wait for their turn.")
+        int,
+        typer.Option(min=1, metavar="N", help="The same for one tenant; others wait."),
     ] = 16,
     max_heavy: Annotated[
         int,
         typer.Option(min=1, metavar="N", help="Searches at the same time, and large bodies."),
     ] = 4,
     max_tenant_heavy: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Those of a tenant, of either kind.")
+        int, typer.Option(min=1, metavar="N", help="The same for one tenant.")
     ] = 2,
     max_unknown_tokens: Annotated[
         int, typer.Option(min=1, metavar="N", help="Unknown tokens of an address in a minute.")
@@ -104,7 +105,7 @@ async def serve(
     ] = None,
     max_overflow: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="More of them under load. [default: 10]"),
+        typer.Option(min=0, metavar="N", help="More connections under load. [default: 10]"),
     ] = None,
     statement_timeout: Annotated[
         float | None,

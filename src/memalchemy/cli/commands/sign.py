@@ -38,18 +38,19 @@ async def sign(
     resign: Annotated[
         bool,
         typer.Option(
-            "--resign", help="Sign --thread as it is now, also where it is not what was signed."
+            "--resign", help="Sign --thread as it is now, even if it differs from what was signed."
         ),
     ] = False,
     dry_run: DryRunOption = False,
 ) -> int:
     """Sign everything with the first of the given signing keys.
 
-    Signs a tenant that was never signed, and rows under another key. What is not what was signed
-    is listed and left as it is, and so are unsigned rows of a signed tenant: they may be forged.
+    Signs a tenant that was never signed, and rows under another key. Rows that differ from what
+    was signed are listed and left as they are. So are unsigned rows of a signed tenant, which may
+    be forged.
 
     Agents may go on working if they have the key too, and allow unsigned rows until it is done.
-    Ends with exit code 1 if unsigned rows are left, and 5 if something is not what was signed.
+    Ends with exit code 1 if unsigned rows are left, and 5 if rows differ from what was signed.
     """
     from memalchemy.signing import sign
 

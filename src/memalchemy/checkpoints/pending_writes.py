@@ -20,8 +20,8 @@ from memalchemy.errors import DatabaseUnreachable, UniqueViolation
 from memalchemy.events import Event
 from memalchemy.log import Log, new_epoch, truncate_to_second
 from memalchemy.log.append import append_write
+from memalchemy.log.memory import LogMemory
 from memalchemy.log.pending_writes import new_key, remove_expired_log
-from memalchemy.log.written_heads import WrittenHeads
 
 MAX_TRIES = 5
 
@@ -83,8 +83,8 @@ async def put_writes(
         except UniqueViolation:
             return
         if seq is not None:
-            if connection is None and (heads := WrittenHeads.of(db)) is not None:
-                heads.note_row(log, seq, now)
+            if connection is None:
+                LogMemory(db).note_row(log, seq, now)
             return
         await db.run(
             partial(remove_expired_log, db.dialect, log, row),

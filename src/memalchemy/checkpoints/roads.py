@@ -28,7 +28,6 @@ from memalchemy.database import (
     HostConnection,
     Intent,
 )
-from memalchemy.database.per_database import shared
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
 from memalchemy.events import Event
@@ -41,10 +40,8 @@ from memalchemy.log import (
     truncate_to_second,
 )
 from memalchemy.log.append import append_to_known_head, saves_to_known_heads
+from memalchemy.log.memory import LogMemory, WrittenHead, takes_turns
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, of_log, routed, same_log
-from memalchemy.log.turns import Turns, takes_turns
-from memalchemy.log.written_heads import WrittenHead, WrittenHeads
-from memalchemy.protection.known_heads import KnownHeads
 from memalchemy.statements import Program, statement
 
 
@@ -88,8 +85,7 @@ class SaveRoads:
             retention if retention is not None and retention.apply_every == 1 else None
         )
         self._binds_places = db.binds_places
-        self._known_heads = shared(db, KnownHeads)
-        self._turns = shared(db, Turns)
+        self._memory = LogMemory(db)
 
     @property
     def retain_at_once(self) -> bool:
@@ -107,7 +103,7 @@ class SaveRoads:
         """Append the draft; return its position, or ``None`` if the log is not as it assumes."""
         road = self._choose(request, connection)
         if road.takes_turn:
-            async with self._turns.of(request.log):
+            async with self._memory.turn(request.log):
                 return await self._take(road, request, draft, words, connection, event)
         return await self._take(road, request, draft, words, connection, event)
 
@@ -144,16 +140,16 @@ class SaveRoads:
         event: Event,
     ) -> Position | None:
         db, d = self._db, self._dialect
-        known = self._known_heads.get(request.log.key) if road.skips_look else None
+        known = self._memory.known_head(request.log) if road.skips_look else None
         if known is not None and request.expected_parent in (UNSET, known.columns.head_id):
             row = self._row(request, draft, words)
             program = partial(append_to_known_head, d, row, known)
             position = await db.run(program, WRITE_SIGNED_SAVE, event=event)
             if position is not None:
                 return position
-        heads = WrittenHeads.of(db) if connection is None else None
+        keeps_head = connection is None and self._memory.keeps_written_heads
         base = draft.base_seq, draft.base_checksum
-        written = None if heads is None else heads.of_base(request.log, base)
+        written = self._memory.written_head(request.log, base) if keeps_head else None
         append = self._append_locked if road.locks else self._append
         position = await db.run(
             partial(append, request, draft, words, written),
@@ -162,11 +158,12 @@ class SaveRoads:
             event=event,
             batch=partial(self._batched, request, draft, words) if road.shares else None,
         )
-        if heads is not None and position is not None:
+        if keeps_head and position is not None:
             below = [(link.seq, link.checksum) for link in draft.chain]
-            rows = frozenset([*below, (position.seq, position.checksum)])
-            head = WrittenHead(request.checkpoint_id, position.seq + 1, request.now, rows)
-            heads.put(request.log, head)
+            bases = frozenset([*below, (position.seq, position.checksum)])
+            self._memory.note_checkpoint(
+                request.log, request.checkpoint_id, position.seq, request.now, bases
+            )
         return position
 
     def _batched(

@@ -41,6 +41,7 @@ from memalchemy.log.heads import (
     known_head_binds,
     version_conflict,
 )
+from memalchemy.log.memory import WrittenHead
 from memalchemy.log.retention import beyond_retention
 from memalchemy.log.tables import (
     CHECKPOINTS,
@@ -52,7 +53,6 @@ from memalchemy.log.tables import (
     row_key,
     signature_bind,
 )
-from memalchemy.log.written_heads import WrittenHead
 from memalchemy.protection.known_heads import KNOWN_HEAD, SIGNED_FIRST, KnownHead
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies

@@ -70,9 +70,8 @@ from memalchemy.log.heads import (
     update_head,
 )
 from memalchemy.log.listing import is_no_state, measure_logs
+from memalchemy.log.memory import WrittenHead, shortens_saves, takes_turns
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, Log, of_log, of_thread, routed
-from memalchemy.log.turns import takes_turns
-from memalchemy.log.written_heads import WrittenHead, shortens_saves
 from memalchemy.statements import Program, statement
 from memalchemy.variants import CITUS
 

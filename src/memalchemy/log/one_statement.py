@@ -63,9 +63,9 @@ from memalchemy.log.heads import (
     update_head,
     upsert_head,
 )
+from memalchemy.log.memory import WrittenHead
 from memalchemy.log.retention import beyond_retention
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, signature_bind
-from memalchemy.log.written_heads import WrittenHead
 from memalchemy.protection.known_heads import KnownHead
 from memalchemy.statements import Program, statement
 from memalchemy.variants import ONE_STATEMENT

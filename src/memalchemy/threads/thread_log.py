@@ -44,7 +44,6 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
-from memalchemy.database.per_database import shared
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import DatabaseUnreachable, InvalidArgument, NotFound, UniqueViolation
 from memalchemy.events import Event, operation
@@ -69,6 +68,7 @@ from memalchemy.log import (
     truncate_to_second,
 )
 from memalchemy.log.entries import clear_entries
+from memalchemy.log.memory import LogMemory
 from memalchemy.log.signed_reads import (
     check_all_entries,
     check_entries,
@@ -78,7 +78,6 @@ from memalchemy.log.signed_reads import (
     check_sum_of_entries,
     sum_of_entries,
 )
-from memalchemy.protection.known_heads import KnownHeads
 from memalchemy.search.text import ScoredRow, find_entries, search_scope
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
@@ -838,7 +837,7 @@ class ThreadLog:
         Returns ``None``, and has changed nothing, if the log has to be looked at.
         """
         d, keyring = self.db.dialect, self.db.keyring
-        known = shared(self.db, KnownHeads).get(log.key) if keyring.signing.signs else None
+        known = LogMemory(self.db).known_head(log) if keyring.signing.signs else None
         if (
             known is None
             or not append.appends_to_known_heads(d, encrypts=keyring.encrypts)

@@ -38,7 +38,6 @@ are given, in linear work.
 
 REASONS: dict[tuple[str, str], str] = {
     ("codec/compression.py", "zstandard.ZstdDecompressor"): "inflates to a given limit at most",
-    ("codec/compression.py", "_contexts.decompressor"): "inflates to a given limit at most",
     ("codec/compression.py", "decompressor"): "inflates to a given limit at most",
     ("codec/compression.py", "zlib.decompressobj"): "inflates to a given limit at most",
     ("codec/compression.py", "decompressor.decompress"): "inflates to a given limit at most",

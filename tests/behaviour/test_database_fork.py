@@ -261,6 +261,7 @@ HAMMERED = """
 import os, sys, threading, time
 from memalchemy import Database, _fork_safe_locks, migrate
 from memalchemy.checkpoints.tip_cache import TipCache
+from memalchemy.codec.compression import compress_for_bulk_reads, decompress
 from memalchemy.database.per_database import shared
 from memalchemy.integrations._base import Adapter
 from memalchemy.log import Log
@@ -274,6 +275,7 @@ Adapter.root = "test"
 log = Log("tenant", "thread", "/")
 scope = MatrixScope("tenant", "/", False, "model", 3, True)
 cache, bounded, jobs = TipCache.of(db), BoundedCache(9), KeyedQueue(1)
+packed = compress_for_bulk_reads(b"text " * 99)
 work = {
     "cache": lambda: cache.drop_thread("tenant", "thread"),
     "sharing": lambda: TipCache.of(db),
@@ -282,6 +284,7 @@ work = {
     "matrices": lambda: MATRICES.matrix_of(db, scope),
     "adapter": lambda: Adapter(db),
     "background": lambda: len(jobs),
+    "compression": lambda: decompress(packed, 9999),
 }
 over = False
 

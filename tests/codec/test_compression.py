@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 import zlib
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from states import examples, spelled, texts, values
 
+from memalchemy.codec import compression
 from memalchemy.codec.compression import compress, compress_for_bulk_reads, decompress
 from memalchemy.codec.payloads import VALUE_CODEC, decode_payload, decode_payloads, encode_payload
 from memalchemy.codec.values import encode_value
@@ -97,3 +100,85 @@ def test_threads_pack_and_unpack_at_once() -> None:
     with ThreadPoolExecutor(8) as pool:
         packed = list(pool.map(compress_for_bulk_reads, bodies))
         assert list(pool.map(lambda one: decompress(one, 2**20), packed)) == bodies
+
+
+@pytest.fixture
+def created(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many contexts of zstd were created, by their class."""
+    counts: Counter[str] = Counter()
+
+    def counted(name: str, original: Any) -> Any:
+        def create(*args: Any, **options: Any) -> Any:
+            counts[name] += 1
+            return original(*args, **options)
+
+        return create
+
+    for name in ("ZstdCompressor", "ZstdDecompressor"):
+        monkeypatch.setattr(zstandard, name, counted(name, getattr(zstandard, name)))
+    return counts
+
+
+def in_a_new_thread(work: Any) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_threads_that_read_in_turn_share_a_decompressor_and_create_no_compressor(
+    created: Counter[str],
+) -> None:
+    packed = compress_for_bulk_reads(LONG.encode())
+    created.clear()
+    found: list[bytes] = []
+    for _ in range(20):
+        in_a_new_thread(lambda: found.append(decompress(packed, 2**20)))
+    assert found == [LONG.encode()] * 20
+    assert created["ZstdDecompressor"] <= 1
+    assert created["ZstdCompressor"] == 0
+
+
+@pytest.mark.parametrize("size", [100, 10_000])
+def test_threads_that_write_in_turn_share_a_compressor(size: int, created: Counter[str]) -> None:
+    for _ in range(20):
+        in_a_new_thread(lambda: compress_for_bulk_reads(b"ab" * (size // 2)))
+    assert created["ZstdCompressor"] <= 1
+
+
+def test_a_decompressor_that_failed_is_not_used_again_and_others_go_on() -> None:
+    packed = compress_for_bulk_reads(LONG.encode())
+    damaged = packed[:-20] + bytes(20)
+    for _ in range(20):
+        with pytest.raises(Corrupt):
+            decompress(damaged, 2**20)
+        assert decompress(packed, 2**20) == LONG.encode()
+
+
+def test_no_two_threads_use_one_at_a_time_and_few_are_kept(
+    created: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = 20
+    all_in = threading.Barrier(at_once)
+    used: list[Any] = []
+    packed = compress_for_bulk_reads(LONG.encode())
+
+    class Waiting:
+        """A decompressor that is in use until all threads use one."""
+
+        def __init__(self, dict_data: Any) -> None:
+            created["waiting"] += 1
+
+        def decompress(self, body: bytes, max_output_size: int) -> bytes:
+            used.append(self)
+            all_in.wait(60)
+            return b"done"
+
+    monkeypatch.setattr(zstandard, "ZstdDecompressor", Waiting)
+    monkeypatch.setattr(compression, "_decompressors", compression._Pool(compression._decompressor))
+    for _ in range(2):
+        used.clear()
+        with ThreadPoolExecutor(at_once) as pool:
+            futures = [pool.submit(decompress, packed, 2**20) for _ in range(at_once)]
+            assert [future.result() for future in futures] == [b"done"] * at_once
+        assert len({id(one) for one in used}) == at_once
+    assert created["waiting"] == 2 * at_once - compression._MAX_IDLE

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import zlib
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Generic, TypeVar
 
 import zstandard
 
 from memalchemy.errors import Corrupt
+
+T = TypeVar("T")
 
 _UNCOMPRESSED, _ZSTD, _DEFLATE = b"\x00", b"\x01", b"\x02"
 UNCOMPRESSED = _UNCOMPRESSED[0]
@@ -32,7 +37,7 @@ _THOROUGH_BYTES = 512 * 1024
 """Bytes up to which zstd works up to four levels above the one that was asked for: the result is a
 tenth smaller, and takes at most 4 ms longer."""
 _REUSE_BYTES = 64 * 1024
-"""Bytes up to which a thread's compressor is reused: afterwards it holds several times as much."""
+"""Bytes up to which a compressor is reused: afterwards it holds several times as much."""
 
 _LEVEL = 3
 _QUICK_LEVEL = -1
@@ -63,10 +68,11 @@ def compress(body: bytes, level: int | None, dictionary: bytes = b"") -> bytes:
 def compress_for_bulk_reads(body: bytes) -> bytes:
     """Compress *body* with zstd, whatever its size, for values that are read many at a time."""
     if len(body) >= _MIN_BYTES:
-        if len(body) <= _QUICK_BYTES:
-            compressed = _contexts.compress_quickly(body)
-        elif len(body) <= _REUSE_BYTES:
-            compressed = _contexts.compress(body)
+        if len(body) <= _REUSE_BYTES:
+            pool = _quick_compressors if len(body) <= _QUICK_BYTES else _compressors
+            compressor = pool.take()
+            compressed = compressor.compress(body)
+            pool.give_back(compressor)
         else:
             compressed = _compressor(_LEVEL).compress(body)
         if len(compressed) < len(body):
@@ -88,8 +94,11 @@ def decompress(compressed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
                 raise Corrupt(f"a stored payload would inflate beyond {limit:,} bytes")
             if size < 0:  # `compress` always says it
                 raise Corrupt("a stored payload does not say what size it inflates to")
-            decompressor = _decompressor(dictionary) if dictionary else _contexts.decompressor
-            return decompressor.decompress(body, max_output_size=max(limit, 1))
+            decompressor = _decompressor(dictionary) if dictionary else _decompressors.take()
+            found = decompressor.decompress(body, max_output_size=max(limit, 1))
+            if not dictionary:
+                _decompressors.give_back(decompressor)
+            return found
         if method == _UNCOMPRESSED:
             return body
         if method != _DEFLATE:
@@ -119,22 +128,13 @@ def decompressed_size(compressed: bytes) -> int:
         return 0
 
 
-class _Contexts(threading.local):
-    """Compressor and decompressor of a thread: creating one takes longer than a short text does."""
-
-    def __init__(self) -> None:
-        self.decompressor = zstandard.ZstdDecompressor()
-        self.compress = _compressor(_LEVEL).compress
-        self.compress_quickly = _compressor(_QUICK_LEVEL).compress
-
-
 def _compressor(
     level: int, dictionary: zstandard.ZstdCompressionDict | None = None
 ) -> zstandard.ZstdCompressor:
     return zstandard.ZstdCompressor(level=level, dict_data=dictionary, write_content_size=True)
 
 
-def _decompressor(dictionary: bytes) -> zstandard.ZstdDecompressor:
+def _decompressor(dictionary: bytes = b"") -> zstandard.ZstdDecompressor:
     return zstandard.ZstdDecompressor(dict_data=_dictionary(dictionary))
 
 
@@ -145,4 +145,34 @@ def _dictionary(content: bytes) -> zstandard.ZstdCompressionDict | None:
     return zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
 
 
-_contexts = _Contexts()
+_MAX_IDLE = 8
+"""Contexts of a kind that are kept while nobody uses them. One takes 0.1 to 0.9 MB."""
+
+
+class _Pool(Generic[T]):
+    """Compressors or decompressors, each lent to one thread at a time.
+
+    To create one takes longer than to compress a short text, and many threads are short-lived. Both
+    methods are one call of a deque, which is atomic with and without the GIL: there is no lock that
+    a thread could hold when another one forks. What is lent at that moment is lost to the child.
+    """
+
+    def __init__(self, create: Callable[[], T]) -> None:
+        self._create = create
+        self._idle: deque[T] = deque(maxlen=_MAX_IDLE)
+
+    def take(self) -> T:
+        """Return an idle one, or else a new one."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._create()
+
+    def give_back(self, one: T) -> None:
+        """Keep for others what was taken. What failed need not be given back."""
+        self._idle.append(one)
+
+
+_decompressors = _Pool(_decompressor)
+_compressors = _Pool(partial(_compressor, _LEVEL))
+_quick_compressors = _Pool(partial(_compressor, _QUICK_LEVEL))

@@ -67,12 +67,8 @@ class Link:
     checksum: int
     parts: Parts | None
     codec: str = CODEC
-    held_bytes: int = field(init=False, compare=False)
-    """The size of this link in memory."""
-
-    def __post_init__(self) -> None:
-        size = len(self.payload) + (0 if self.parts is None else state_size(self.parts))
-        object.__setattr__(self, "held_bytes", size)
+    parts_size: int = field(default=0, compare=False)
+    """The `state_size` of ``parts``; 0 without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +96,7 @@ class Tip:
     @property
     def row_keys(self) -> tuple[tuple[int, int], ...]:
         """Position and checksum of each row, which tell these rows from others."""
-        return tuple((link.seq, link.checksum) for link in self.links)
+        return tuple([(link.seq, link.checksum) for link in self.links])
 
     def parts_at(self, index: int) -> Parts:
         """Return the state of one link, rebuilt from the nearest earlier one that is decoded."""
@@ -115,11 +111,15 @@ class Tip:
 
     def parts(self) -> Parts:
         """Return the checkpoint's state."""
-        return self.parts_at(len(self.links) - 1)
+        newest = self.links[-1].parts
+        return self.parts_at(len(self.links) - 1) if newest is None else newest
 
     def held_bytes(self) -> int:
         """Return the size of this tip in memory."""
-        return sum([link.held_bytes for link in self.links])
+        held = 0
+        for link in self.links:
+            held += len(link.payload) + link.parts_size
+        return held
 
     def limit_decoded(self, room: int) -> tuple[Tip, int]:
         """Drop the oldest decoded states until the tip takes *room* bytes.
@@ -135,8 +135,8 @@ class Tip:
             if over <= 0:
                 break
             if link.parts is not None:
-                links[index] = replace(link, parts=None)
-                over -= link.held_bytes - links[index].held_bytes
+                links[index] = replace(link, parts=None, parts_size=0)
+                over -= link.parts_size
         return replace(self, links=tuple(links)), room + over
 
 
@@ -169,9 +169,10 @@ class Draft(NamedTuple):
         textual: frozenset[str] = frozenset(),
     ) -> Tip:
         """Return the stored draft as the tip that the next save builds on."""
-        link = Link(seq, self.depth, self.payload, stored_checksum, self.parts)
-        links = (*self.chain, link)
-        return Tip(checkpoint_id, epoch, links, self.raw_size, textual)
+        link = Link(
+            seq, self.depth, self.payload, stored_checksum, self.parts, parts_size=self.raw_size
+        )
+        return Tip(checkpoint_id, epoch, (*self.chain, link), self.raw_size, textual)
 
 
 def encode(
@@ -192,32 +193,10 @@ def encode(
     than three snapshots' bytes; counting every delta since, read or not, stored a half more.
     """
     raw_size = state_size(parts)
-    if tip is not None and tip.depth < max_depth:
-        wanted = base_depth(tip.depth + 1, radix)
-        # No checksum covers the depth of a stored row: without the base there is a snapshot.
-        index = next((i for i, link in enumerate(tip.links) if link.depth == wanted), None)
-        base = None if index is None else tip.parts_at(index)
-        if index is not None and base is not None and raw_size * 2 >= state_size(base):
-            if compared is None or compared.parts is not base:
-                compared = deltas.Comparison(base)
-            payload = deltas.encode_delta(compared, parts, level)
-            read = len(payload) + sum(len(link.payload) for link in tip.links[1 : index + 1])
-            if read <= READ_FACTOR * len(tip.links[0].payload) or tip.depth == 0:
-                link = tip.links[index]
-                held = link if link.parts is base else replace(link, parts=base)
-                return Draft(
-                    kind="delta",
-                    base_seq=link.seq,
-                    base_checksum=link.checksum,
-                    epoch=tip.epoch,
-                    depth=tip.depth + 1,
-                    raw_size=raw_size,
-                    payload=payload,
-                    checksum=payload_checksum(payload, parts),
-                    parts=parts,
-                    chain=(*tip.links[:index], held),
-                    radix=None if radix == RADIX else radix,
-                )
+    if tip is not None:
+        draft = _encode_delta(parts, raw_size, tip, level, max_depth, compared, radix)
+        if draft is not None:
+            return draft
     payload = deltas.encode_snapshot(parts, level)
     return Draft(
         kind="snapshot",
@@ -230,6 +209,55 @@ def encode(
         checksum=payload_checksum(payload, parts),
         parts=parts,
         chain=(),
+        radix=None if radix == RADIX else radix,
+    )
+
+
+def _encode_delta(
+    parts: Parts,
+    raw_size: int,
+    tip: Tip,
+    level: int,
+    max_depth: int,
+    compared: deltas.Comparison | None,
+    radix: int,
+) -> Draft | None:
+    """Encode a state as a delta under *tip*; ``None`` if a snapshot is due."""
+    depth = tip.depth + 1
+    if depth > max_depth:
+        return None
+    wanted = base_depth(depth, radix)
+    snapshot = tip.links[0]
+    read = 0  # bytes of the deltas that a load of the base reads
+    for index, link in enumerate(tip.links):
+        if index > 0:
+            read += len(link.payload)
+        if link.depth == wanted:
+            break
+    else:
+        return None  # the base is missing: no checksum covers the depth of a stored row
+    base = link.parts
+    if base is None:
+        base = tip.parts_at(index)
+        link = replace(link, parts=base, parts_size=state_size(base))
+    if raw_size * 2 < link.parts_size:
+        return None
+    if compared is None or compared.parts is not base:
+        compared = deltas.Comparison(base)
+    payload = deltas.encode_delta(compared, parts, level)
+    if read + len(payload) > READ_FACTOR * len(snapshot.payload) and depth > 1:
+        return None
+    return Draft(
+        kind="delta",
+        base_seq=link.seq,
+        base_checksum=link.checksum,
+        epoch=tip.epoch,
+        depth=depth,
+        raw_size=raw_size,
+        payload=payload,
+        checksum=payload_checksum(payload, parts),
+        parts=parts,
+        chain=(*tip.links[:index], link),
         radix=None if radix == RADIX else radix,
     )
 
@@ -269,7 +297,8 @@ def rebuild(log: Log, tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) 
     if len(links) > 1:
         parts = deltas.apply_deltas(parts, (link.payload for link in links[1:]), limit)
     check_state(parts, checksum)
-    return replace(tip, links=(*links[:-1], replace(links[-1], parts=parts)), read=None)
+    newest = replace(links[-1], parts=parts, parts_size=state_size(parts))
+    return replace(tip, links=(*links[:-1], newest), read=None)
 
 
 def reuse_if_same(log: Log, tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
@@ -277,10 +306,14 @@ def reuse_if_same(log: Log, tip: Tip, known: Tip | None, keyring: Keyring) -> Ti
 
     What was read is held to its checksums all the same.
     """
-    if known is None or known.links[-1].parts is None or not tip.links:
+    if known is None or not tip.links:
         return None
-    ends = [(t.epoch, t.checkpoint_id, t.links[-1].seq, t.links[-1].checksum) for t in (tip, known)]
-    if ends[0] != ends[1]:
+    read, held = tip.links[-1], known.links[-1]
+    if (
+        held.parts is None
+        or (tip.epoch, tip.checkpoint_id) != (known.epoch, known.checkpoint_id)
+        or (read.seq, read.checksum) != (held.seq, held.checksum)
+    ):
         return None
     check_chain(log, tip.read, keyring.signing)
     for link in tip.links:

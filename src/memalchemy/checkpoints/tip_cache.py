@@ -53,6 +53,8 @@ class TipCache:
 
         def is_as_new(cached: tuple[Tip, int]) -> bool:
             known = cached[0]
+            if known is tip:
+                return True
             if known.epoch != tip.epoch or known.seq < tip.seq:
                 return False
             return known.seq > tip.seq or known.row_keys == tip.row_keys

@@ -17,7 +17,7 @@ checksum of the state: see `memalchemy.codec.checksum`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import ormsgpack
@@ -276,15 +276,17 @@ class Comparison:
 
     def adds(self, key: str, new: bytes) -> bytes:
         """Return the bytes that *new* has and the state's own value has not, joined."""
-        return b"".join(new[low:high] for low, high in added(self.edits(key, new)))
+        return b"".join([new[low:high] for low, high in added(self.edits(key, new))])
 
 
-def added(changes: Iterable[Edit]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of a new value that edits add; an empty range where they only drop bytes."""
+def added(changes: Iterable[Edit]) -> list[tuple[int, int]]:
+    """Return the ranges of a new value that edits add; an empty one where they only drop bytes."""
+    ranges = []
     at = 0
     for keep, _, add in changes:
-        yield at + keep, at + keep + add
+        ranges.append((at + keep, at + keep + add))
         at += keep + add
+    return ranges
 
 
 def edits(old: bytes, new: bytes) -> list[Edit]:
@@ -301,11 +303,12 @@ def edits(old: bytes, new: bytes) -> list[Edit]:
         a, b = a + same, b + same
         left = min(len(old) - a, len(new) - b)
         if left and len(found) < MAX_EDITS - 1 and (step := _small_difference(old, a, new, b)):
-            found.append(Edit(same, *step))
-            a, b = a + step[0], b + step[1]
+            drop, add = step
+            found.append(Edit(same, drop, add))
+            a, b = a + drop, b + add
             continue
         if a < len(old) or b < len(new):
-            end = _common_suffix(old, new, left)
+            end = _common_suffix(old, new, left) if left else 0
             found.append(Edit(same, len(old) - a - end, len(new) - b - end))
         return found
 
@@ -323,9 +326,9 @@ def _small_difference(old: bytes, a: int, new: bytes, b: int) -> tuple[int, int]
         elif not before.startswith(start, drop):
             continue
         left, right = before[drop : drop + _LOOK_AHEAD], after[add : add + _LOOK_AHEAD]
-        if (equal := common_prefix(left, 0, right, 0)) == _LOOK_AHEAD:
+        if left == right and len(left) == _LOOK_AHEAD:
             return drop, add
-        if equal > longest:
+        if (equal := common_prefix(left, 0, right, 0)) > longest:
             best, longest = (drop, add), equal
     return best
 
@@ -334,7 +337,8 @@ def common_prefix(old: bytes, a: int, new: bytes, b: int) -> int:
     """Return how many bytes are equal from *a* and *b* on."""
     end = min(len(old) - a, len(new) - b)
     near = min(end, _NEAR)
-    if differing := _xor(old[a : a + near], new[b : b + near]):
+    # As integers the first bytes are the highest.
+    if differing := int.from_bytes(old[a : a + near]) ^ int.from_bytes(new[b : b + near]):
         return near - (differing.bit_length() + 7) // 8
     view = memoryview(new)[b : b + end]
     if near == end or old.startswith(view, a):  # most values grow at their end
@@ -349,14 +353,14 @@ def common_prefix(old: bytes, a: int, new: bytes, b: int) -> int:
             low = middle
         else:
             high = middle
-    differing = _xor(old[a + low : a + high], view[low:high])
+    differing = int.from_bytes(old[a + low : a + high]) ^ int.from_bytes(view[low:high])
     return high - (differing.bit_length() + 7) // 8
 
 
 def _common_suffix(old: bytes, new: bytes, room: int) -> int:
     """Return how many of the last *room* bytes are equal."""
     near = min(room, _NEAR)
-    if differing := _xor(old[len(old) - near :], new[len(new) - near :]):
+    if differing := int.from_bytes(old[len(old) - near :]) ^ int.from_bytes(new[len(new) - near :]):
         return _equal_at_end(differing)
     view = memoryview(new)[len(new) - room :]
     if near == room or old.endswith(view):
@@ -368,15 +372,10 @@ def _common_suffix(old: bytes, new: bytes, room: int) -> int:
             low = middle
         else:
             high = middle
-    differing = _xor(old[len(old) - high : len(old) - low], view[room - high : room - low])
-    return low + _equal_at_end(differing)
-
-
-def _xor(left: bytes, right: bytes | memoryview) -> int:
-    """Compare bytes of the same number: the first are the highest of the result."""
-    return int.from_bytes(left, "big") ^ int.from_bytes(right, "big")
+    before, after = old[len(old) - high : len(old) - low], view[room - high : room - low]
+    return low + _equal_at_end(int.from_bytes(before) ^ int.from_bytes(after))
 
 
 def _equal_at_end(differing: int) -> int:
-    """Return how many bytes are equal behind the last that differ."""
+    """Return how many bytes are equal behind the last that differ, by the xor of both."""
     return ((differing & -differing).bit_length() - 1) // 8

@@ -305,7 +305,7 @@ def may_be_binary(encoded: bytes) -> bool:
     """
     if len(encoded) < _SHORT:
         return len(encoded.translate(None, _ALL_BINARY_MARKS)) < len(encoded)
-    return any(mark in encoded for mark in _BINARY_MARKS)
+    return any(map(encoded.__contains__, _BINARY_MARKS))
 
 
 def _binary_kinds(value: Any) -> frozenset[type]:

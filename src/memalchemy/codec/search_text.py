@@ -228,7 +228,7 @@ def _word_pattern() -> re.Pattern[str]:
 
 def item_search_text(value: Any, metadata: Mapping[str, Any]) -> str | None:
     """Return the search text of an item, its metadata included; ``None`` without words."""
-    return search_text(_item_texts(value, metadata))
+    return search_text(_texts((value, dict(metadata))))
 
 
 def may_be_item_search_text(stored: str | None, value: Any, metadata: Mapping[str, Any]) -> bool:
@@ -239,15 +239,10 @@ def may_be_item_search_text(stored: str | None, value: Any, metadata: Mapping[st
     """
     if stored is None:
         return True
-    pieces = [" ".join(tokens(text)) for text in _item_texts(value, metadata)]
+    pieces = [" ".join(tokens(text)) for text in _texts((value, dict(metadata)))]
     if sum(len(piece) + 1 for piece in pieces) < MAX_TEXT:
         return Counter(stored.split()) == Counter(" ".join(pieces).split())
     return set(stored.split()) <= set(" ".join(pieces).split())  # the end was cut off
-
-
-def _item_texts(value: Any, metadata: Mapping[str, Any]) -> Iterator[str]:
-    yield from texts_in(value)
-    yield from texts_in(dict(metadata))
 
 
 def joined_texts(*values: Any) -> str:
@@ -257,12 +252,11 @@ def joined_texts(*values: Any) -> str:
     """
     found: list[str] = []
     room = MAX_TEXT
-    for value in values:
-        for text in texts_in(value):
-            found.append(text[:room])
-            room -= len(text)
-            if room <= 0:
-                return " · ".join(found)
+    for text in _texts(values):
+        found.append(text[:room])
+        room -= len(text)
+        if room <= 0:
+            break
     return " · ".join(found)
 
 
@@ -315,22 +309,20 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
         if tagged and (place := foreign_msgpack.find_content(encoded)) is not None:
             # Such keys hold what a framework keeps for itself.
             if not key.startswith(("~", "__")):
-                for text in foreign_msgpack.added_texts(encoded, *place, old):
-                    yield from _texts(text)
+                yield from _texts(foreign_msgpack.added_texts(encoded, *place, old))
             continue
         value = unpack(encoded) if tagged else state[key]
         if not _may_hold_text(value):
             continue
-        found: Iterable[Any] = [value]
+        parts = [value]
         if parent is not None and old is not None:
             if tagged or old[:1] == TAGGED:
                 encoded = encoded.removeprefix(TAGGED)
                 changes = edits(old.removeprefix(TAGGED), encoded)
             else:
                 changes = parent.edits(key, encoded)
-            found = _parts_touching(value, encoded, 0, len(encoded), list(added(changes)))
-        for part in found:
-            yield from _tagged_texts(part) if tagged else _texts(part)
+            parts = _parts_touching(value, encoded, added(changes))
+        yield from _texts(parts, tagged=tagged)
 
 
 def words_of_state(parts: Parts) -> frozenset[str]:
@@ -354,45 +346,57 @@ def _may_hold_text(value: Any) -> bool:
     return type(value) not in _NUMBERS
 
 
-_COLLECTIONS = frozenset({list, tuple, set, frozenset})
 _NUMBERS = frozenset({int, float, bool, type(None)})
-_WITHOUT_TEXT = _NUMBERS | {bytes}
+_COLLECTIONS = frozenset({list, tuple, set, frozenset})
 
 
 def texts_in(value: Any) -> Iterator[str]:
     """Yield the texts anywhere in a storable value."""
-    kind = type(value)
-    if kind is str:
-        yield from _texts(value)
-    elif kind is dict or kind in _COLLECTIONS:
-        for item in value.values() if kind is dict else value:
-            if type(item) not in _WITHOUT_TEXT:
-                yield from texts_in(item)
-    elif kind is Packed:
-        for found in foreign_msgpack.texts(value):
-            yield from _texts(found)
+    return _texts((value,))
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts of a plain tree.
+def _texts(values: Iterable[Any], *, tagged: bool = False) -> Iterator[str]:
+    """Yield the texts anywhere in *values*: storable ones, or trees in the *tagged* form.
 
     A text that is JSON, as tool calls and results are, yields the texts and numbers in it: as plain
     text its ``\\n`` would put an n before the next word.
     """
-    if type(value) is str:
-        if value[:1] in ("{", "[") and value[-1:] in ("}", "]"):
-            try:
-                yield from _leaves(parse_plain_json(value))
-            except ValueError:
-                yield value
+    open_ = [iter(values)]
+    while open_:
+        for item in open_[-1]:
+            kind = type(item)
+            if kind is str:
+                if item[:1] in ("{", "[") and item[-1:] in ("}", "]"):
+                    try:
+                        yield from _leaves(parse_plain_json(item))
+                    except ValueError:
+                        yield item
+                else:
+                    yield item
+            elif kind in _NUMBERS:
+                continue
+            elif kind is dict:
+                open_.append(iter(_content(item) if tagged else item.values()))
+                break
+            elif kind in _COLLECTIONS:
+                open_.append(iter(item))
+                break
+            elif kind is Packed:
+                open_.append(foreign_msgpack.texts(item))
+                break
         else:
-            yield value
-    elif type(value) is list:
-        for item in value:
-            yield from _texts(item)
-    elif type(value) is dict:
-        for item in value.values():
-            yield from _texts(item)
+            open_.pop()
+
+
+def _content(tree: dict[str, Any]) -> Iterable[Any]:
+    """Return the values of a dict in the tagged form, or the content of the tag that it is."""
+    if len(tree) == 1:
+        ((tag, content),) = tree.items()
+        if tag == "~x":  # a text is tagged as bytes
+            return (content.decode("utf-8", "replace"),)
+        if tag in ("~h", "~m"):  # the name of a class, and a path or a number's bytes
+            return (content[1],)
+    return tree.values()
 
 
 def _leaves(value: Any) -> list[str]:
@@ -414,72 +418,64 @@ def _leaves(value: Any) -> list[str]:
     return found
 
 
-def _tagged_texts(tree: Any) -> Iterator[str]:
-    """Yield the texts of a tree in the tagged form, in which a text can be tagged as bytes."""
-    if type(tree) is list:
-        for item in tree:
-            yield from _tagged_texts(item)
-    elif type(tree) is not dict:
-        yield from _texts(tree)
-    elif len(tree) == 1 and next(iter(tree))[:1] == "~":
-        ((tag, content),) = tree.items()
-        if tag in ("~h", "~m"):  # the name of a class, and a path or a number's bytes
-            content = content[1]
-        yield from _tagged_texts(content.decode("utf-8", "replace") if tag == "~x" else content)
-    else:
-        for item in tree.values():
-            yield from _tagged_texts(item)
-
-
 Range = tuple[int, int]
 
 
-def _parts_touching(
-    value: Any, encoded: bytes, start: int, end: int, ranges: list[Range]
-) -> Iterator[Any]:
-    """Yield the parts that touch *ranges* of a value that is encoded at ``[start, end)``."""
-    if any(low <= start and end <= high for low, high in ranges):
-        yield value
-        return
-    if type(value) is dict and value.keys() == {"~x"}:
-        yield value  # a text with lone surrogates, encoded as bytes
-        return
-    body = start + _header(encoded[start])
-    inside = [r for r in ranges if r[1] > body or r[0] > body]
-    if type(value) is str:
-        # If its length has changed, an empty range at its end is a word that was cut short.
-        grown = any(low < body for low, _ in ranges)
-        for low, high in inside:
-            if max(low, body) < min(high, end) or (grown and low <= end):
-                yield _string_part(encoded, max(low, body), min(high, end), body, end)
-    elif type(value) in (list, dict) and inside:
-        yield from _children_touching(value, encoded, end, inside)
+def _parts_touching(value: Any, encoded: bytes, ranges: list[Range]) -> list[Any]:
+    """Return the parts of a value that *ranges* of its encoding touch; both are in order."""
+    found: list[Any] = []
+    left = [(value, 0, len(encoded), ranges)]
+    while left:
+        part, start, end, touching = left.pop()
+        for low, high in touching:
+            if low <= start and end <= high:
+                found.append(part)
+                break
+        else:
+            body = start + _HEADERS.get(encoded[start], 1)
+            inside = [one for one in touching if one[1] > body or one[0] > body]
+            if type(part) is str:
+                # If its length has changed, an empty range at its end is a word that was cut short.
+                grown = any(low < body for low, _ in touching)
+                for low, high in inside:
+                    if max(low, body) < min(high, end) or (grown and low <= end):
+                        first, last = max(low, body), min(high, end)
+                        found.append(_string_part(encoded, first, last, body, end))
+            elif type(part) is dict and part.keys() == {"~x"}:
+                found.append(part)  # a text with lone surrogates, encoded as bytes
+            elif type(part) in (list, dict) and inside:
+                left += _children_touching(part, end, inside)
+    return found
 
 
-def _children_touching(value: Any, encoded: bytes, end: int, ranges: list[Range]) -> Iterator[Any]:
-    """Yield such parts of a container, from its end back: most additions are there."""
-    named = type(value) is dict
+_HEADERS = {0xD9: 2, 0xDA: 3, 0xDC: 3, 0xDE: 3, 0xDB: 5, 0xDD: 5, 0xDF: 5}
+"""Bytes before the content of a MessagePack value, by its first byte; of other values 1."""
+
+
+def _children_touching(
+    value: Any, end: int, ranges: list[Range]
+) -> list[tuple[Any, int, int, list[Range]]]:
+    """Return the parts of a container that ends at *end*, and the ranges that touch each.
+
+    The last comes first: most additions are at the end, and nothing before them is looked at.
+    """
     found: list[tuple[Any, int, int, list[Range]]] = []
-    at, lowest = end, min(low for low, _ in ranges)
+    named = type(value) is dict
+    at, lowest = end, ranges[0][0]
     for item in reversed(value.items() if named else value):
         if at < lowest:
             break
         name, child = item if named else (None, item)
         first = at - len(ormsgpack.packb(child))
-        touched = [(low, high) for low, high in ranges if first <= high and low <= at]
-        if any(first < high and low < at for low, high in touched):
-            found.append((child, first, at, touched))
+        touching, overlaps = [], False
+        for low, high in ranges:
+            if first <= high and low <= at:
+                touching.append((low, high))
+                overlaps = overlaps or (first < high and low < at)
+        if overlaps:
+            found.append((child, first, at, touching))
         at = first - (len(ormsgpack.packb(name)) if named else 0)
-    for child, first, last, touched in reversed(found):
-        yield from _parts_touching(child, encoded, first, last, touched)
-
-
-def _header(first: int) -> int:
-    """Return how many bytes of a MessagePack value come before its content."""
-    return _HEADERS.get(first, 1)
-
-
-_HEADERS = {0xD9: 2, 0xDA: 3, 0xDC: 3, 0xDE: 3, 0xDB: 5, 0xDD: 5, 0xDF: 5}
+    return found
 
 
 def _string_part(encoded: bytes, low: int, high: int, floor: int, ceiling: int) -> str:

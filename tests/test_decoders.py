@@ -46,7 +46,7 @@ REASONS: dict[tuple[str, str], str] = {
     ("codec/payloads.py", "decompress"): "that of codec/compression.py, with a limit",
     ("http/server/_compression.py", "zlib.decompressobj"): "inflates to a given limit at most",
     ("http/server/_compression.py", "self._gzip.decompress"): "inflates to a given limit at most",
-    ("http/server/_operations.py", "wire.loads"): "it parses through the door",
+    ("http/server/_endpoints.py", "wire.loads"): "it parses through the door",
     ("http/client/_transport.py", "wire.loads"): "it parses through the door",
     ("conformance/_processes.py", "json.loads"): "lines of a process that this one has started",
     ("conformance/_worker.py", "json.loads"): "lines of the process that has started this one",

@@ -24,6 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from memalchemy.http.inspector._routes import SecurityHeadersMiddleware, inspector_routes
+from memalchemy.http.operations import OPERATIONS
 from memalchemy.http.server import _checkpoints, _health, _logs, _openapi, _store
 from memalchemy.http.server._context import ServerContext
 from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter, Work
@@ -46,12 +47,8 @@ TIMEOUT = 30.0
 INSPECTOR = "/inspector"
 OPENAPI = wire.VERSION_PATH + "/openapi.json"
 
-OPERATIONS = [
-    *_checkpoints.operations,
-    *_logs.operations,
-    *_store.operations,
-    *_health.operations,
-]
+_OF_ALL = _checkpoints.endpoints | _logs.endpoints | _store.endpoints | _health.endpoints
+ENDPOINTS = [_OF_ALL[operation] for operation in OPERATIONS]
 
 
 def app(
@@ -116,7 +113,7 @@ def app(
         *for_all,
     ]
     document = wire.dumps(
-        _openapi.document(OPERATIONS, with_tokens=tokens is not None, results=limits.results)
+        _openapi.document(ENDPOINTS, with_tokens=tokens is not None, results=limits.results)
     )
 
     async def openapi(request: Request) -> Response:
@@ -124,9 +121,9 @@ def app(
 
     routes = []
     for path in dict.fromkeys(operation.path for operation in OPERATIONS):
-        operations = [operation for operation in OPERATIONS if operation.path == path]
-        handlers = {operation.method: operation.respond for operation in operations}
-        is_public = all(operation.public for operation in operations)
+        endpoints = [one for one in ENDPOINTS if one.operation.path == path]
+        handlers = {one.operation.method: one.respond for one in endpoints}
+        is_public = all(one.operation.public for one in endpoints)
         routes.append(_route(path, handlers, for_all if is_public else for_tenants))
     if inspector:
         routes += inspector_routes(db, prefix=INSPECTOR, shell=of_host, for_tenants=for_tenants)

@@ -12,7 +12,7 @@ from typing import Any
 from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import UNSET, CheckpointInfo, CheckpointRecord, Unset
 from memalchemy.errors import Conflict, InvalidArgument, NotFound, ThreadDeleted
-from memalchemy.http import wire
+from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._conditions import (
@@ -21,8 +21,8 @@ from memalchemy.http.server._conditions import (
     tag_of_checkpoint,
 )
 from memalchemy.http.server._context import Answer, RequestContext, page
+from memalchemy.http.server._endpoints import Endpoints
 from memalchemy.http.server._limits import MAX_RESULTS
-from memalchemy.http.server._operations import Operations
 from memalchemy.http.server._values import decode
 from memalchemy.keys import check_thread_id, decode_namespace
 from memalchemy.log.listing import (
@@ -34,30 +34,16 @@ from memalchemy.log.listing import (
     namespaces_of_thread,
 )
 
-THREAD = "/threads/{thread_id}"
-CHECKPOINTS = "/threads/{thread_id}/checkpoints"
-CHECKPOINT = "/threads/{thread_id}/checkpoints/{checkpoint_id}"
-
 ROOT = "/"
 """The path of the namespace of checkpoints."""
 
 ANCHORS = 3
 """Checkpoints that a cursor of a history names, one of which should still be there."""
 
-operations = Operations("checkpoints")
-
-# A server of somebody else's needs the first four operations only (docs/http.md).
+endpoints = Endpoints()
 
 
-@operations.add(
-    "POST",
-    CHECKPOINTS,
-    body=schemas.SaveBody,
-    answer=schemas.Saved,
-    status=201,
-    problems=(404, 409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.save)
 async def save(context: RequestContext, thread_id: str, body: schemas.SaveBody) -> Any:
     """Save a state as the newest checkpoint of the thread."""
     state = await _state_of(body, thread_id)
@@ -75,16 +61,7 @@ async def save(context: RequestContext, thread_id: str, body: schemas.SaveBody) 
     return {"checkpoint_id": checkpoint_id}
 
 
-@operations.add(
-    "PUT",
-    CHECKPOINT,
-    body=schemas.SaveBody,
-    answer=schemas.Saved,
-    status=201,
-    problems=(404, 409, 410),
-    conditional=True,
-    keyed=True,
-)
+@endpoints.add(operations.put_checkpoint)
 async def put_checkpoint(
     context: RequestContext,
     thread_id: str,
@@ -131,9 +108,7 @@ async def put_checkpoint(
             await asyncio.sleep(random.uniform(0, 0.02))
 
 
-@operations.add(
-    "GET", CHECKPOINTS, query=schemas.ListCheckpointsQuery, answer=schemas.CheckpointIdList
-)
+@endpoints.add(operations.list_checkpoints)
 async def list_checkpoints(
     context: RequestContext, thread_id: str, query: schemas.ListCheckpointsQuery
 ) -> Any:
@@ -142,7 +117,7 @@ async def list_checkpoints(
     return answer | {"checkpoints": [info.checkpoint_id for info in answer["checkpoints"]]}
 
 
-@operations.add("GET", CHECKPOINT, answer=schemas.Checkpoint, problems=(404,), conditional=True)
+@endpoints.add(operations.load)
 async def load(
     context: RequestContext, thread_id: str, checkpoint_id: str, conditions: Conditions
 ) -> Any:
@@ -150,25 +125,25 @@ async def load(
     return await _checkpoint(context, thread_id, checkpoint_id, conditions)
 
 
-@operations.add("DELETE", CHECKPOINT, answer=schemas.Deleted, problems=(404, 409), keyed=True)
+@endpoints.add(operations.delete_checkpoint)
 async def delete_checkpoint(context: RequestContext, thread_id: str, checkpoint_id: str) -> Any:
     """Delete a checkpoint."""
     return await _delete(context, thread_id, checkpoint_id)
 
 
-@operations.add("DELETE", CHECKPOINTS, answer=schemas.Deleted, problems=(404,), keyed=True)
+@endpoints.add(operations.delete_checkpoints)
 async def delete_checkpoints(context: RequestContext, thread_id: str) -> Any:
     """Delete a thread with all its logs."""
     return await _delete(context, thread_id, None)
 
 
-@operations.add("GET", CHECKPOINT + "/metadata", answer=schemas.CheckpointInfo, problems=(404,))
+@endpoints.add(operations.get_metadata)
 async def get_metadata(context: RequestContext, thread_id: str, checkpoint_id: str) -> Any:
     """Describe a checkpoint without its state."""
     return await _info(context, thread_id, checkpoint_id)
 
 
-@operations.add("GET", "/threads", query=schemas.ListThreadsQuery, answer=schemas.ThreadIdList)
+@endpoints.add(operations.list_threads)
 async def list_threads(context: RequestContext, query: schemas.ListThreadsQuery) -> Any:
     """List the ids of threads, most recently saved first."""
     after = None
@@ -180,15 +155,13 @@ async def list_threads(context: RequestContext, query: schemas.ListThreadsQuery)
     return answer | {"threads": [mark.thread_id for mark in answer["threads"]]}
 
 
-@operations.add(
-    "POST", "/threads/count", body=schemas.CountThreadsBody, answer=schemas.Count, access="read"
-)
+@endpoints.add(operations.count_threads)
 async def count_threads(context: RequestContext, body: schemas.CountThreadsBody) -> Any:
     """Count the threads that have a checkpoint."""
     return {"count": await context.checkpointer.count_threads(body.pattern)}
 
 
-@operations.add("GET", "/logs", query=schemas.ListAllLogsQuery, answer=schemas.LogInfoList)
+@endpoints.add(operations.list_all_logs)
 async def list_all_logs(context: RequestContext, query: schemas.ListAllLogsQuery) -> Any:
     """Describe logs, each a thread in one namespace, the most recently written first."""
     if query.thread_id is not None:
@@ -211,12 +184,7 @@ async def list_all_logs(context: RequestContext, query: schemas.ListAllLogsQuery
     return answer | {"logs": [wire.encode_log_info(info) for info in infos]}
 
 
-@operations.add(
-    "GET",
-    THREAD + "/namespaces",
-    query=schemas.ListNamespacesOfThreadQuery,
-    answer=schemas.NamespaceList,
-)
+@endpoints.add(operations.list_namespaces)
 async def list_namespaces(
     context: RequestContext, thread_id: str, query: schemas.ListNamespacesOfThreadQuery
 ) -> Any:
@@ -232,14 +200,7 @@ async def list_namespaces(
     return page("namespaces", namespaces, query.limit, _cursor_of_namespace)
 
 
-@operations.add(
-    "PUT",
-    THREAD + "/own-metadata",
-    body=schemas.ThreadMetadataBody,
-    answer=schemas.Edited,
-    problems=(404,),
-    keyed=True,
-)
+@endpoints.add(operations.set_thread_metadata)
 async def set_thread_metadata(
     context: RequestContext, thread_id: str, body: schemas.ThreadMetadataBody
 ) -> Any:
@@ -250,14 +211,7 @@ async def set_thread_metadata(
     return {"edited": True}
 
 
-@operations.add(
-    "POST",
-    THREAD + "/delete-checkpoints",
-    body=schemas.CheckpointIdsBody,
-    answer=schemas.Count,
-    problems=(409,),
-    keyed=True,
-)
+@endpoints.add(operations.delete_some_checkpoints)
 async def delete_some_checkpoints(
     context: RequestContext, thread_id: str, body: schemas.CheckpointIdsBody
 ) -> Any:
@@ -268,31 +222,25 @@ async def delete_some_checkpoints(
     return {"count": count}
 
 
-@operations.add("GET", THREAD, answer=schemas.Checkpoint, problems=(404,), conditional=True)
+@endpoints.add(operations.load_newest)
 async def load_newest(context: RequestContext, thread_id: str, conditions: Conditions) -> Any:
     """Load the newest state of a thread."""
     return await _checkpoint(context, thread_id, None, conditions)
 
 
-@operations.add("DELETE", THREAD, answer=schemas.Deleted, problems=(404,), keyed=True)
+@endpoints.add(operations.delete_thread)
 async def delete_thread(context: RequestContext, thread_id: str) -> Any:
     """Delete a thread with all its logs."""
     return await _delete(context, thread_id, None)
 
 
-@operations.add("GET", THREAD + "/metadata", answer=schemas.CheckpointInfo, problems=(404,))
+@endpoints.add(operations.get_newest_metadata)
 async def get_newest_metadata(context: RequestContext, thread_id: str) -> Any:
     """Describe the newest checkpoint of a thread without its state."""
     return await _info(context, thread_id, None)
 
 
-@operations.add(
-    "GET",
-    THREAD + "/history",
-    query=schemas.HistoryQuery,
-    answer=schemas.CheckpointInfoList,
-    problems=(404,),
-)
+@endpoints.add(operations.history)
 async def history(context: RequestContext, thread_id: str, query: schemas.HistoryQuery) -> Any:
     """Describe the checkpoints of a thread, newest first."""
     answer = await _history(context, thread_id, query.limit, query.before, query.cursor)
@@ -300,24 +248,14 @@ async def history(context: RequestContext, thread_id: str, query: schemas.Histor
     return answer | {"checkpoints": infos}
 
 
-@operations.add(
-    "GET", THREAD + "/diff", query=schemas.DiffQuery, answer=schemas.Diff, problems=(404,)
-)
+@endpoints.add(operations.diff)
 async def diff(context: RequestContext, thread_id: str, query: schemas.DiffQuery) -> Any:
     """Compare two checkpoints: what changed from a to b."""
     found = await context.checkpointer.diff(thread_id, query.a, query.b)
     return await offload(found, lambda: wire.encode_diff(found))
 
 
-@operations.add(
-    "POST",
-    THREAD + "/fork",
-    body=schemas.ForkBody,
-    answer=schemas.Forked,
-    status=201,
-    problems=(404, 409),
-    keyed=True,
-)
+@endpoints.add(operations.fork)
 async def fork(context: RequestContext, thread_id: str, body: schemas.ForkBody) -> Any:
     """Copy a thread up to a checkpoint into a new thread."""
     new_thread_id = await context.checkpointer.fork(
@@ -329,14 +267,7 @@ async def fork(context: RequestContext, thread_id: str, body: schemas.ForkBody) 
     return {"thread_id": new_thread_id}
 
 
-@operations.add(
-    "POST",
-    THREAD + "/copy",
-    body=schemas.CopyBody,
-    answer=schemas.Copied,
-    problems=(409,),
-    keyed=True,
-)
+@endpoints.add(operations.copy_thread)
 async def copy_thread(context: RequestContext, thread_id: str, body: schemas.CopyBody) -> Any:
     """Copy a thread with all its logs."""
     copied = await context.checkpointer.copy_thread(
@@ -345,24 +276,19 @@ async def copy_thread(context: RequestContext, thread_id: str, body: schemas.Cop
     return {"copied": copied}
 
 
-@operations.add("GET", THREAD + "/stats", answer=schemas.StorageStats)
+@endpoints.add(operations.get_storage_stats)
 async def get_storage_stats(context: RequestContext, thread_id: str) -> Any:
     """Measure what a thread takes."""
     return await context.checkpointer.get_storage_stats(thread_id)
 
 
-@operations.add("POST", THREAD + "/rewrite", answer=schemas.Count, access="admin")
+@endpoints.add(operations.rewrite)
 async def rewrite(context: RequestContext, thread_id: str) -> Any:
     """Encode a thread anew, so that nothing of deleted states is left in it."""
     return {"count": await context.checkpointer.rewrite(thread_id)}
 
 
-@operations.add(
-    "GET",
-    "/checkpoints",
-    query=schemas.NewestCheckpointsQuery,
-    answer=schemas.CheckpointInfoList,
-)
+@endpoints.add(operations.list_with_metadata)
 async def list_with_metadata(context: RequestContext, query: schemas.NewestCheckpointsQuery) -> Any:
     """Describe the newest checkpoints over all threads."""
     # These are in the order of time over all threads, of which the database has no index: each page
@@ -387,25 +313,13 @@ async def list_with_metadata(context: RequestContext, query: schemas.NewestCheck
     return answer | await _infos(answer["checkpoints"])
 
 
-@operations.add(
-    "POST",
-    "/checkpoints/search",
-    body=schemas.SearchCheckpointsBody,
-    answer=schemas.CheckpointHitList,
-    access="read",
-)
+@endpoints.add(operations.search)
 async def search(context: RequestContext, body: schemas.SearchCheckpointsBody) -> Any:
     """Find checkpoints by the words that they added."""
     return await _infos(await context.checkpointer.search(body.query, body.limit, data=body.data))
 
 
-@operations.add(
-    "POST",
-    "/checkpoints/query",
-    body=schemas.QueryByMetadataBody,
-    answer=schemas.CheckpointInfoList,
-    access="read",
-)
+@endpoints.add(operations.query_by_metadata)
 async def query_by_metadata(context: RequestContext, body: schemas.QueryByMetadataBody) -> Any:
     """Find checkpoints by their metadata."""
     return await _infos(
@@ -415,13 +329,7 @@ async def query_by_metadata(context: RequestContext, body: schemas.QueryByMetada
     )
 
 
-@operations.add(
-    "POST",
-    "/checkpoints/data",
-    body=schemas.SearchDataBody,
-    answer=schemas.CheckpointInfoList,
-    access="read",
-)
+@endpoints.add(operations.search_data)
 async def search_data(context: RequestContext, body: schemas.SearchDataBody) -> Any:
     """Find threads by a field of their newest state, among those saved last."""
     value: Any = await decode(body.value, "/value")
@@ -430,19 +338,19 @@ async def search_data(context: RequestContext, body: schemas.SearchDataBody) -> 
     )
 
 
-@operations.add("POST", "/prune", body=schemas.PruneBody, answer=schemas.Count, access="admin")
+@endpoints.add(operations.prune)
 async def prune(context: RequestContext, body: schemas.PruneBody) -> Any:
     """Delete checkpoints that every given rule lets go."""
     return {"count": await context.checkpointer.prune(**body.model_dump())}
 
 
-@operations.add("POST", "/vacuum", body=schemas.VacuumBody, answer=schemas.Count, access="admin")
+@endpoints.add(operations.vacuum)
 async def vacuum(context: RequestContext, body: schemas.VacuumBody) -> Any:
     """Remove expired threads, and those that were not saved for a number of days."""
     return {"count": await context.checkpointer.vacuum(**body.model_dump())}
 
 
-@operations.add("POST", "/forget", body=schemas.ForgetBody, answer=schemas.Count, access="admin")
+@endpoints.add(operations.forget)
 async def forget(context: RequestContext, body: schemas.ForgetBody) -> Any:
     """Erase a thread, or every thread and item with some metadata, without a trace."""
     return {"count": await context.checkpointer.forget(**body.model_dump())}

@@ -7,17 +7,16 @@ from typing import Any
 
 from memalchemy._version import __version__
 from memalchemy.errors import MemalchemyError
-from memalchemy.http import wire
+from memalchemy.http import operations
 from memalchemy.http._gzip import GZIP
-from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._context import RequestContext
-from memalchemy.http.server._operations import Operations
+from memalchemy.http.server._endpoints import Endpoints
 from memalchemy.http.server._problems import not_ready
 
-operations = Operations("server")
+endpoints = Endpoints()
 
 
-@operations.add("GET", "/capabilities", answer=schemas.Capabilities, any_token=True)
+@endpoints.add(operations.capabilities)
 async def capabilities(context: RequestContext) -> Any:
     """Describe what this server can do."""
     return {
@@ -30,25 +29,25 @@ async def capabilities(context: RequestContext) -> Any:
     }
 
 
-@operations.add("GET", "/health", answer=schemas.Health, public=True)
+@endpoints.add(operations.health)
 async def health(context: RequestContext) -> Any:
     """Check readiness, as /health/ready does."""
     return await health_ready(context)
 
 
-@operations.add("GET", f"{wire.VERSION_PATH}/health", answer=schemas.Health, public=True)
+@endpoints.add(operations.health_below_version)
 async def health_below_version(context: RequestContext) -> Any:
     """Check readiness, as /health/ready does, for clients whose base address ends with /v1."""
     return await health_ready(context)
 
 
-@operations.add("GET", "/health/live", answer=schemas.Health, public=True)
+@endpoints.add(operations.health_live)
 async def health_live(context: RequestContext) -> Any:
     """Check that the process answers."""
     return {"status": "live"}
 
 
-@operations.add("GET", "/health/ready", answer=schemas.Health, public=True)
+@endpoints.add(operations.health_ready)
 async def health_ready(context: RequestContext) -> Any:
     """Check that the database answers and has the schema with all its tables.
 

@@ -15,32 +15,23 @@ from memalchemy.contracts import UNSET, Entry, Unset
 from memalchemy.conversations import Conversation
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.errors import InvalidArgument, NotFound
-from memalchemy.http import wire
+from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._context import RequestContext, page
-from memalchemy.http.server._operations import Operations
+from memalchemy.http.server._endpoints import Endpoints
 from memalchemy.http.server._values import decode, decode_list
 from memalchemy.keys import check_entry_key, check_thread_id, encode_namespace
 from memalchemy.log.listing import ThreadListing, ThreadMark
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
 
-LOGS = "/logs/{namespace}"
-LOG = LOGS + "/{thread_id}"
-ENTRIES = LOG + "/entries"
-ENTRY = ENTRIES + "/{position}"
-CONVERSATION = "/conversations/{namespace}/{thread_id}"
-MESSAGES = CONVERSATION + "/messages"
-SUMMARY = CONVERSATION + "/summary"
-EXCHANGE = CONVERSATION + "/exchange"
-
 Namespace = tuple[str, ...]
 
-operations = Operations("logs")
+endpoints = Endpoints()
 
 
-@operations.add("GET", LOGS, query=schemas.ListLogsQuery, answer=schemas.ThreadIdList)
+@endpoints.add(operations.list_logs)
 async def list_logs(
     context: RequestContext, namespace: Namespace, query: schemas.ListLogsQuery
 ) -> Any:
@@ -58,13 +49,7 @@ def _cursor_of_thread(mark: ThreadMark) -> str:
     return encode_cursor("logs", mark.updated_at, mark.thread_id)
 
 
-@operations.add(
-    "POST",
-    LOGS + "/search",
-    body=schemas.SearchEntriesBody,
-    answer=schemas.EntryHitList,
-    access="read",
-)
+@endpoints.add(operations.log_search)
 async def log_search(
     context: RequestContext, namespace: Namespace, body: schemas.SearchEntriesBody
 ) -> Any:
@@ -77,9 +62,7 @@ async def log_search(
     return {"entries": trees}
 
 
-@operations.add(
-    "POST", LOGS + "/count", body=schemas.CountThreadsBody, answer=schemas.Count, access="read"
-)
+@endpoints.add(operations.log_count_threads)
 async def log_count_threads(
     context: RequestContext, namespace: Namespace, body: schemas.CountThreadsBody
 ) -> Any:
@@ -87,13 +70,7 @@ async def log_count_threads(
     return {"count": await ThreadLog(context.db, namespace=namespace).count_threads(body.pattern)}
 
 
-@operations.add(
-    "POST",
-    LOGS + "/find",
-    body=schemas.FindEntriesBody,
-    answer=schemas.EntryOfThreadList,
-    access="read",
-)
+@endpoints.add(operations.log_find)
 async def log_find(
     context: RequestContext, namespace: Namespace, body: schemas.FindEntriesBody
 ) -> Any:
@@ -109,13 +86,7 @@ async def log_find(
     return {"entries": trees}
 
 
-@operations.add(
-    "POST",
-    LOGS + "/read",
-    body=schemas.ReadThreadsBody,
-    answer=schemas.EntriesOfThreadList,
-    access="read",
-)
+@endpoints.add(operations.log_read_threads)
 async def log_read_threads(
     context: RequestContext, namespace: Namespace, body: schemas.ReadThreadsBody
 ) -> Any:
@@ -132,13 +103,7 @@ async def log_read_threads(
     return {"threads": trees}
 
 
-@operations.add(
-    "POST",
-    LOGS + "/last-written",
-    body=schemas.ThreadIdsBody,
-    answer=schemas.WrittenThreadList,
-    access="read",
-)
+@endpoints.add(operations.log_last_written)
 async def log_last_written(
     context: RequestContext, namespace: Namespace, body: schemas.ThreadIdsBody
 ) -> Any:
@@ -151,28 +116,20 @@ async def log_last_written(
     }
 
 
-@operations.add("GET", LOG, answer=schemas.LogState)
+@endpoints.add(operations.log_version)
 async def log_version(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Read the version of a log, which every write moves; 0 if there is none."""
     log = ThreadLog(context.db, namespace=namespace)
     return {"version": await log.version(thread_id)}
 
 
-@operations.add("GET", LOG + "/count", answer=schemas.Count)
+@endpoints.add(operations.log_count)
 async def log_count(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Count the entries of a log."""
     return {"count": await ThreadLog(context.db, namespace=namespace).count(thread_id)}
 
 
-@operations.add(
-    "POST",
-    LOG + "/fork",
-    body=schemas.ForkLogBody,
-    answer=schemas.Forked,
-    status=201,
-    problems=(404, 409),
-    keyed=True,
-)
+@endpoints.add(operations.log_fork)
 async def log_fork(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ForkLogBody
 ) -> Any:
@@ -187,15 +144,7 @@ async def log_fork(
     return {"thread_id": new_thread_id}
 
 
-@operations.add(
-    "POST",
-    LOG + "/pop",
-    body=schemas.ChangeLogBody,
-    answer=schemas.Popped,
-    problems=(409, 410),
-    keyed=True,
-    access=("read", "write"),
-)
+@endpoints.add(operations.log_pop)
 async def log_pop(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ChangeLogBody
 ) -> Any:
@@ -206,7 +155,7 @@ async def log_pop(
     return {"entry": None if entry is None else wire.encode_entry(entry)}
 
 
-@operations.add("DELETE", LOG, answer=schemas.Deleted, problems=(404,), keyed=True)
+@endpoints.add(operations.log_delete)
 async def log_delete(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Delete a log; the thread's checkpoints and other logs stay."""
     log = ThreadLog(context.db, namespace=namespace)
@@ -215,7 +164,7 @@ async def log_delete(context: RequestContext, namespace: Namespace, thread_id: s
     return {"deleted": True}
 
 
-@operations.add("GET", ENTRIES, query=schemas.ListEntriesQuery, answer=schemas.EntryList)
+@endpoints.add(operations.log_entries)
 async def log_entries(
     context: RequestContext, namespace: Namespace, thread_id: str, query: schemas.ListEntriesQuery
 ) -> Any:
@@ -227,15 +176,7 @@ async def log_entries(
     return answer | {"entries": trees}
 
 
-@operations.add(
-    "POST",
-    ENTRIES,
-    body=schemas.AppendBody,
-    answer=schemas.PositionList,
-    status=201,
-    problems=(409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.log_append)
 async def log_append(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.AppendBody
 ) -> Any:
@@ -254,14 +195,7 @@ async def log_append(
     return {"positions": positions}
 
 
-@operations.add(
-    "PUT",
-    ENTRIES,
-    body=schemas.ReplaceSuffixBody,
-    answer=schemas.PositionList,
-    problems=(409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.log_replace_suffix)
 async def log_replace_suffix(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ReplaceSuffixBody
 ) -> Any:
@@ -280,14 +214,7 @@ async def log_replace_suffix(
     return {"positions": positions}
 
 
-@operations.add(
-    "POST",
-    LOG + "/remove",
-    body=schemas.RemoveEntriesBody,
-    answer=schemas.Count,
-    problems=(409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.log_remove)
 async def log_remove(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.RemoveEntriesBody
 ) -> Any:
@@ -301,14 +228,7 @@ async def log_remove(
     return {"count": count}
 
 
-@operations.add(
-    "PUT",
-    ENTRY,
-    body=schemas.EditBody,
-    answer=schemas.Edited,
-    problems=(404, 409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.log_edit)
 async def log_edit(
     context: RequestContext,
     namespace: Namespace,
@@ -330,14 +250,7 @@ async def log_edit(
     return {"edited": True}
 
 
-@operations.add(
-    "DELETE",
-    ENTRIES,
-    query=schemas.ChangeLogQuery,
-    answer=schemas.Count,
-    problems=(409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.log_clear)
 async def log_clear(
     context: RequestContext, namespace: Namespace, thread_id: str, query: schemas.ChangeLogQuery
 ) -> Any:
@@ -348,7 +261,7 @@ async def log_clear(
     return {"count": count}
 
 
-@operations.add("GET", MESSAGES, query=schemas.ListEntriesQuery, answer=schemas.MessageList)
+@endpoints.add(operations.conversation_messages)
 async def conversation_messages(
     context: RequestContext, namespace: Namespace, thread_id: str, query: schemas.ListEntriesQuery
 ) -> Any:
@@ -360,15 +273,7 @@ async def conversation_messages(
     return {"messages": trees, **answer}
 
 
-@operations.add(
-    "POST",
-    MESSAGES,
-    body=schemas.AddMessagesBody,
-    answer=schemas.PositionList,
-    status=201,
-    problems=(409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.conversation_add)
 async def conversation_add(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.AddMessagesBody
 ) -> Any:
@@ -385,20 +290,20 @@ async def conversation_add(
     return {"positions": positions}
 
 
-@operations.add("DELETE", MESSAGES, answer=schemas.Count, keyed=True)
+@endpoints.add(operations.conversation_clear)
 async def conversation_clear(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Remove all messages of a conversation, and its summary."""
     conversation = Conversation(context.db, thread_id, namespace=namespace)
     return {"count": await conversation.clear(connection=context.connection)}
 
 
-@operations.add("GET", CONVERSATION + "/count", answer=schemas.Count)
+@endpoints.add(operations.conversation_count)
 async def conversation_count(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Count the messages of a conversation."""
     return {"count": await Conversation(context.db, thread_id, namespace=namespace).count()}
 
 
-@operations.add("GET", CONVERSATION, answer=schemas.Snapshot)
+@endpoints.add(operations.conversation_snapshot)
 async def conversation_snapshot(
     context: RequestContext, namespace: Namespace, thread_id: str
 ) -> Any:
@@ -407,14 +312,7 @@ async def conversation_snapshot(
     return {"snapshot": await offload(snapshot, lambda: wire.encode_state(snapshot))}
 
 
-@operations.add(
-    "PUT",
-    CONVERSATION,
-    body=schemas.RestoreBody,
-    answer=schemas.Restored,
-    problems=(409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.conversation_restore)
 async def conversation_restore(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.RestoreBody
 ) -> Any:
@@ -436,14 +334,7 @@ async def conversation_restore(
     return {"restored": True}
 
 
-@operations.add(
-    "PUT",
-    SUMMARY,
-    body=schemas.SummaryBody,
-    answer=schemas.Summary,
-    problems=(409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.conversation_set_summary)
 async def conversation_set_summary(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.SummaryBody
 ) -> Any:
@@ -454,14 +345,7 @@ async def conversation_set_summary(
     return {"text": body.text}
 
 
-@operations.add(
-    "PUT",
-    MESSAGES + "/last",
-    body=schemas.AmendBody,
-    answer=schemas.Edited,
-    problems=(404, 409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.conversation_amend_last)
 async def conversation_amend_last(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.AmendBody
 ) -> Any:
@@ -476,7 +360,7 @@ async def conversation_amend_last(
     return {"edited": True}
 
 
-@operations.add("GET", EXCHANGE, answer=schemas.Exchange, problems=(404,))
+@endpoints.add(operations.conversation_exchange)
 async def conversation_exchange(
     context: RequestContext, namespace: Namespace, thread_id: str
 ) -> Any:
@@ -485,15 +369,7 @@ async def conversation_exchange(
     return _exchange(await conversation.active_tool_exchange(), thread_id)
 
 
-@operations.add(
-    "POST",
-    EXCHANGE,
-    body=schemas.BeginExchangeBody,
-    answer=schemas.Exchange,
-    status=201,
-    problems=(409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.conversation_begin_exchange)
 async def conversation_begin_exchange(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.BeginExchangeBody
 ) -> Any:
@@ -504,15 +380,7 @@ async def conversation_begin_exchange(
     return _exchange(exchange, thread_id)
 
 
-@operations.add(
-    "POST",
-    EXCHANGE + "/results",
-    body=schemas.ResultsBody,
-    answer=schemas.Exchange,
-    problems=(404, 409, 410),
-    keyed=True,
-    access=("read", "write"),
-)
+@endpoints.add(operations.conversation_add_results)
 async def conversation_add_results(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ResultsBody
 ) -> Any:
@@ -523,14 +391,7 @@ async def conversation_add_results(
     return _exchange(exchange, thread_id)
 
 
-@operations.add(
-    "POST",
-    EXCHANGE + "/commit",
-    body=schemas.ResultsBody,
-    answer=schemas.PositionList,
-    problems=(404, 409, 410),
-    keyed=True,
-)
+@endpoints.add(operations.conversation_commit_exchange)
 async def conversation_commit_exchange(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.ResultsBody
 ) -> Any:
@@ -541,14 +402,7 @@ async def conversation_commit_exchange(
     return {"positions": positions}
 
 
-@operations.add(
-    "DELETE",
-    EXCHANGE,
-    answer=schemas.Exchange,
-    problems=(404,),
-    keyed=True,
-    access=("read", "write"),
-)
+@endpoints.add(operations.conversation_abort_exchange)
 async def conversation_abort_exchange(
     context: RequestContext, namespace: Namespace, thread_id: str
 ) -> Any:
@@ -558,7 +412,7 @@ async def conversation_abort_exchange(
     return _exchange(exchange, thread_id)
 
 
-@operations.add("DELETE", CONVERSATION, answer=schemas.Deleted, problems=(404,), keyed=True)
+@endpoints.add(operations.conversation_delete)
 async def conversation_delete(context: RequestContext, namespace: Namespace, thread_id: str) -> Any:
     """Delete a conversation; the thread's checkpoints and other logs stay."""
     conversation = Conversation(context.db, thread_id, namespace=namespace)

@@ -21,6 +21,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memalchemy.events import operation
+from memalchemy.http.operations import Scope as Access
 from memalchemy.http.server._compression import Inflater
 from memalchemy.http.server._limits import (
     FailureLimiter,
@@ -38,7 +39,6 @@ from memalchemy.http.server._problems import (
     unavailable,
 )
 from memalchemy.http.server._tokens import Grant, Tokens
-from memalchemy.http.server._tokens import Scope as Access
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 

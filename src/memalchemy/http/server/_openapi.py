@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
@@ -12,9 +11,10 @@ from pydantic.json_schema import models_json_schema
 
 from memalchemy._version import __version__
 from memalchemy.http import wire
+from memalchemy.http.operations import Operation
 from memalchemy.http.server import _schemas as schemas
+from memalchemy.http.server._endpoints import Endpoint
 from memalchemy.http.server._limits import MAX_RESULTS
-from memalchemy.http.server._operations import Operation
 from memalchemy.keys import MAX_ID_CHARACTERS
 
 _REF = "#/components/schemas/{model}"
@@ -29,7 +29,7 @@ _DESCRIPTION = (
 )
 
 
-def document(operations: Sequence[Operation], *, with_tokens: bool, results: int) -> dict[str, Any]:
+def document(endpoints: Sequence[Endpoint], *, with_tokens: bool, results: int) -> dict[str, Any]:
     """Return the document.
 
     Args:
@@ -38,10 +38,10 @@ def document(operations: Sequence[Operation], *, with_tokens: bool, results: int
     """
     models: dict[type[BaseModel], None] = {schemas.ProblemDocument: None}
     paths: dict[str, Any] = {}
-    for operation in operations:
-        models |= dict.fromkeys(m for m in (operation.body, operation.answer) if m is not None)
-        path = paths.setdefault(operation.path, {})
-        path[operation.method.lower()] = _operation(operation, with_tokens)
+    for endpoint in endpoints:
+        models |= dict.fromkeys(m for m in (endpoint.body, endpoint.answer) if m is not None)
+        path = paths.setdefault(endpoint.operation.path, {})
+        path[endpoint.operation.method.lower()] = _operation(endpoint, with_tokens)
     modes: Any = [(model, "validation") for model in models]
     _, definitions = models_json_schema(modes, ref_template=_REF)
     components: dict[str, Any] = {"schemas": definitions["$defs"], "headers": _ANSWER_HEADERS}
@@ -64,36 +64,36 @@ def _lower_maximum(tree: Any, results: int) -> None:
             _lower_maximum(value, results)
 
 
-def _operation(operation: Operation, with_tokens: bool) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, with_tokens: bool) -> dict[str, Any]:
+    operation = endpoint.operation
     tagged = ("ETag",) if _may_be_unchanged(operation) else ()
     answer = {
         "description": HTTPStatus(operation.status).phrase,
         "headers": _header_refs("Content-Encoding", "Vary", *tagged),
-        "content": {wire.JSON: {"schema": _ref(operation.answer)}},
+        "content": {wire.JSON: {"schema": _ref(endpoint.answer)}},
     }
     unchanged = {"description": "Not Modified", "headers": _header_refs("ETag")}
     statuses = sorted(_problem_statuses(operation, with_tokens))
     found: dict[str, Any] = {
         "operationId": operation.name,
-        "summary": operation.summary,
+        "summary": endpoint.summary,
         "tags": [operation.tag],
         "responses": {
             str(operation.status): answer,
-            **({str(status): answer for status in operation.other_statuses}),
             **({"304": unchanged} if _may_be_unchanged(operation) else {}),
             **{str(status): _problem(status) for status in statuses},
         },
     }
     if with_tokens and not operation.public:
         found["security"] = [{"token": [] if operation.any_token else list(operation.access)}]
-    parameters = [_path_parameter(name) for name in re.findall(r"{(\w+)}", operation.path)]
+    parameters = [_path_parameter(name) for name in operation.parameters]
     parameters += [_header(name) for name in _header_names(operation)]
-    if operation.query is not None:
-        parameters += _query_parameters(operation.query)
+    if endpoint.query is not None:
+        parameters += _query_parameters(endpoint.query)
     if parameters:
         found["parameters"] = parameters
-    if operation.body is not None:
-        content = {wire.JSON: {"schema": _ref(operation.body)}}
+    if endpoint.body is not None:
+        content = {wire.JSON: {"schema": _ref(endpoint.body)}}
         found["requestBody"] = {"required": True, "description": _BODY, "content": content}
     return found
 

@@ -13,7 +13,7 @@ from typing import Any
 from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import UNSET, NewItem, StoreItem, Unset
 from memalchemy.errors import Conflict, InvalidArgument, NotFound
-from memalchemy.http import wire
+from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._conditions import (
@@ -23,30 +23,16 @@ from memalchemy.http.server._conditions import (
     tag_of_item,
 )
 from memalchemy.http.server._context import Answer, RequestContext, page
-from memalchemy.http.server._operations import Operations
+from memalchemy.http.server._endpoints import Endpoints
 from memalchemy.http.server._values import decode, decode_list
 from memalchemy.keys import parse_namespace
 
-NAMESPACE = "/store/{namespace}"
-ITEMS = "/store/{namespace}/items"
-ITEM = "/store/{namespace}/items/{key}"
-VECTOR = ITEM + "/embedding"
-BATCH = "/items"
-
 Namespace = tuple[str, ...]
 
-operations = Operations("store")
+endpoints = Endpoints()
 
 
-@operations.add(
-    "PUT",
-    ITEM,
-    body=schemas.PutItemBody,
-    answer=schemas.Version,
-    problems=(409,),
-    conditional=True,
-    keyed=True,
-)
+@endpoints.add(operations.store_put)
 async def store_put(
     context: RequestContext,
     namespace: Namespace,
@@ -73,7 +59,7 @@ async def store_put(
     return {"version": version}
 
 
-@operations.add("GET", ITEM, answer=schemas.Item, problems=(404,), conditional=True)
+@endpoints.add(operations.store_get)
 async def store_get(
     context: RequestContext, namespace: Namespace, key: str, conditions: Conditions
 ) -> Any:
@@ -88,15 +74,7 @@ async def store_get(
     return Answer(tree, headers={"ETag": tag})
 
 
-@operations.add(
-    "DELETE",
-    ITEM,
-    query=schemas.DeleteItemQuery,
-    answer=schemas.Deleted,
-    problems=(404, 409),
-    conditional=True,
-    keyed=True,
-)
+@endpoints.add(operations.store_delete)
 async def store_delete(
     context: RequestContext,
     namespace: Namespace,
@@ -150,7 +128,7 @@ def _conditions_hold(conditions: Conditions) -> Iterator[None]:
         raise precondition_failed("it was changed meanwhile; nothing was done", tag) from error
 
 
-@operations.add("GET", NAMESPACE + "/keys", query=schemas.ListKeysQuery, answer=schemas.KeyList)
+@endpoints.add(operations.store_list_keys)
 async def store_list_keys(
     context: RequestContext, namespace: Namespace, query: schemas.ListKeysQuery
 ) -> Any:
@@ -164,7 +142,7 @@ async def store_list_keys(
     return page("keys", keys, query.limit, lambda last: encode_cursor("keys", last))
 
 
-@operations.add("GET", ITEMS, query=schemas.ListItemsQuery, answer=schemas.ItemList)
+@endpoints.add(operations.store_list)
 async def store_list(
     context: RequestContext, namespace: Namespace, query: schemas.ListItemsQuery
 ) -> Any:
@@ -186,13 +164,7 @@ def _cursor_of_item(item: StoreItem) -> str:
     return encode_cursor("items", item.updated_at, list(item.namespace), item.key)
 
 
-@operations.add(
-    "POST",
-    NAMESPACE + "/search",
-    body=schemas.SearchItemsBody,
-    answer=schemas.ItemHitList,
-    access="read",
-)
+@endpoints.add(operations.store_search)
 async def store_search(
     context: RequestContext, namespace: Namespace, body: schemas.SearchItemsBody
 ) -> Any:
@@ -206,7 +178,7 @@ async def store_search(
     )
 
 
-@operations.add("GET", NAMESPACE + "/count", query=schemas.NamespaceQuery, answer=schemas.Count)
+@endpoints.add(operations.store_count)
 async def store_count(
     context: RequestContext, namespace: Namespace, query: schemas.NamespaceQuery
 ) -> Any:
@@ -214,7 +186,7 @@ async def store_count(
     return {"count": await context.store.count(namespace, prefix=query.below)}
 
 
-@operations.add("DELETE", NAMESPACE, query=schemas.NamespaceQuery, answer=schemas.Count, keyed=True)
+@endpoints.add(operations.store_clear)
 async def store_clear(
     context: RequestContext, namespace: Namespace, query: schemas.NamespaceQuery
 ) -> Any:
@@ -225,7 +197,7 @@ async def store_clear(
     return {"count": count}
 
 
-@operations.add("GET", "/store", query=schemas.ListNamespacesQuery, answer=schemas.NamespaceList)
+@endpoints.add(operations.store_list_namespaces)
 async def store_list_namespaces(context: RequestContext, query: schemas.ListNamespacesQuery) -> Any:
     """List the namespaces that hold an item."""
     prefix = None if query.prefix is None else parse_namespace(query.prefix)
@@ -239,14 +211,7 @@ async def store_list_namespaces(context: RequestContext, query: schemas.ListName
     )
 
 
-@operations.add(
-    "POST",
-    NAMESPACE + "/delete",
-    body=schemas.DeleteMatchingBody,
-    answer=schemas.Count,
-    problems=(409,),
-    keyed=True,
-)
+@endpoints.add(operations.store_delete_matching)
 async def store_delete_matching(
     context: RequestContext, namespace: Namespace, body: schemas.DeleteMatchingBody
 ) -> Any:
@@ -257,15 +222,13 @@ async def store_delete_matching(
     return {"count": count}
 
 
-@operations.add("POST", NAMESPACE + "/forget", answer=schemas.Count, access="admin")
+@endpoints.add(operations.store_forget_namespace)
 async def store_forget_namespace(context: RequestContext, namespace: Namespace) -> Any:
     """Erase all items of the namespace and of all below it, without a trace."""
     return {"count": await context.store.forget_namespace(namespace)}
 
 
-@operations.add(
-    "GET", VECTOR, query=schemas.VectorQuery, answer=schemas.ItemVector, problems=(404,)
-)
+@endpoints.add(operations.store_get_embedding)
 async def store_get_embedding(
     context: RequestContext, namespace: Namespace, key: str, query: schemas.VectorQuery
 ) -> Any:
@@ -276,14 +239,7 @@ async def store_get_embedding(
     return {"embedding": vector}
 
 
-@operations.add(
-    "PUT",
-    VECTOR,
-    body=schemas.PutVectorBody,
-    answer=schemas.Edited,
-    problems=(404, 409),
-    keyed=True,
-)
+@endpoints.add(operations.store_put_embedding)
 async def store_put_embedding(
     context: RequestContext, namespace: Namespace, key: str, body: schemas.PutVectorBody
 ) -> Any:
@@ -301,9 +257,7 @@ async def store_put_embedding(
     return {"edited": True}
 
 
-@operations.add(
-    "POST", BATCH, body=schemas.PutItemsBody, answer=schemas.Versions, problems=(409,), keyed=True
-)
+@endpoints.add(operations.store_put_batch)
 async def store_put_batch(context: RequestContext, body: schemas.PutItemsBody) -> Any:
     """Write items, all or none."""
     if body.keep_vectors and any(item.embedding is not None for item in body.items):
@@ -330,43 +284,27 @@ async def store_put_batch(context: RequestContext, body: schemas.PutItemsBody) -
     return {"versions": versions}
 
 
-@operations.add(
-    "POST",
-    BATCH + "/get",
-    body=schemas.ItemNamesBody,
-    answer=schemas.SomeItems,
-    access="read",
-)
+@endpoints.add(operations.store_get_batch)
 async def store_get_batch(context: RequestContext, body: schemas.ItemNamesBody) -> Any:
     """Read items by their names; those that are not there are left out."""
     found = list((await context.store.get_items(body.names())).values())
     return {"items": await offload(found, lambda: [wire.encode_item(item) for item in found])}
 
 
-@operations.add(
-    "POST", BATCH + "/delete", body=schemas.ItemNamesBody, answer=schemas.Count, keyed=True
-)
+@endpoints.add(operations.store_delete_batch)
 async def store_delete_batch(context: RequestContext, body: schemas.ItemNamesBody) -> Any:
     """Delete items by their names, in one transaction; count those that were there."""
     count = await context.store.delete_batch(body.names(), connection=context.connection)
     return {"count": count}
 
 
-@operations.add(
-    "POST", BATCH + "/refresh", body=schemas.ItemNamesBody, answer=schemas.Count, keyed=True
-)
+@endpoints.add(operations.store_refresh)
 async def store_refresh(context: RequestContext, body: schemas.ItemNamesBody) -> Any:
     """Begin the lifetimes of items anew; count those that have one."""
     return {"count": await context.store.refresh(body.names(), connection=context.connection)}
 
 
-@operations.add(
-    "POST",
-    BATCH + "/embeddings",
-    body=schemas.VectorsBody,
-    answer=schemas.VectorList,
-    access="read",
-)
+@endpoints.add(operations.store_get_embeddings)
 async def store_get_embeddings(context: RequestContext, body: schemas.VectorsBody) -> Any:
     """Read the vectors of the whole values of items; those without one are left out."""
     found = await context.store.get_embeddings(body.names(), model=body.model)
@@ -378,7 +316,7 @@ async def store_get_embeddings(context: RequestContext, body: schemas.VectorsBod
     }
 
 
-@operations.add("POST", "/sweep", answer=schemas.Count, access="admin")
+@endpoints.add(operations.store_sweep)
 async def store_sweep(context: RequestContext) -> Any:
     """Delete the items that have expired, which no operation returns any more."""
     return {"count": await context.store.sweep()}

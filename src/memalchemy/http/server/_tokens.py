@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, get_args
 
+from memalchemy.http.operations import Scope
 from memalchemy.keys import check_namespace, check_tenant, parse_namespace
 
 MIN_TOKEN_CHARACTERS = 16
@@ -24,7 +25,6 @@ RELOAD_SECONDS = 1.0
 been written to: it may be half-written before.
 """
 
-Scope = Literal["read", "write", "admin"]
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
 _HASHED = re.compile("sha256:([0-9a-fA-F]{64})")

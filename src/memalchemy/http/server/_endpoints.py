@@ -1,6 +1,6 @@
-"""Operations of the server. `Operations.add` declares one as a decorator of its function.
+"""Endpoints: the functions of the server that carry out operations.
 
-Its route, the checks of its requests and its part of the OpenAPI document are made from that.
+`Endpoint.respond` checks a request by the declaration of its operation, and encodes the answer.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from memalchemy.errors import InvalidArgument, TooLarge
 from memalchemy.http import wire
 from memalchemy.http._gzip import GZIP, compress
 from memalchemy.http._offload import offload
+from memalchemy.http.operations import Operation
+from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._compression import SMALLEST, accepts_gzip
 from memalchemy.http.server._conditions import Conditions
 from memalchemy.http.server._context import Answer, RequestContext, ServerContext
@@ -30,10 +32,9 @@ from memalchemy.http.server._limits import Limits, has_more_values
 from memalchemy.http.server._middleware import check_access, check_namespace, tenant_of
 from memalchemy.http.server._problems import Problem, too_large
 from memalchemy.http.server._schemas import ListNamespacesQuery, NamingNamespaces
-from memalchemy.http.server._tokens import Scope as Access
 from memalchemy.keys import parse_namespace
 
-Endpoint = Callable[..., Awaitable[Any]]
+Function = Callable[..., Awaitable[Any]]
 """``async def name(context, [path parameters], [query], [body], [conditions])``.
 
 It returns a tree of JSON, or an `Answer`.
@@ -41,47 +42,29 @@ It returns a tree of JSON, or an `Answer`.
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """One operation of the server.
+class Endpoint:
+    """The function of an operation, and the schemas that the operation names.
 
-    The name of the endpoint is its operation id, the docstring its summary. ``other_statuses`` are
-    successes that are not ``status``, with the same schema. ``problems`` are the
-    error statuses that only some operations have. A ``public`` operation needs no token: it shows
-    nothing of any tenant. A ``conditional`` one takes If-Match and If-None-Match, a ``keyed`` one
-    an Idempotency-Key: it passes ``context.connection`` on. A token needs each scope of ``access``.
-    ``any_token`` is for one that every token is good for, whatever its scopes.
+    The docstring of the function is the summary of the operation.
     """
 
-    method: str
-    path: str
-    endpoint: Endpoint
-    tag: str
+    operation: Operation
+    function: Function
     answer: type[BaseModel]
     query: type[BaseModel] | None
     body: type[BaseModel] | None
-    status: int
-    other_statuses: tuple[int, ...]
-    problems: tuple[int, ...]
-    public: bool
-    access: tuple[Access, ...]
-    conditional: bool
-    keyed: bool
-    any_token: bool
-
-    @property
-    def name(self) -> str:
-        return self.endpoint.__name__
 
     @property
     def summary(self) -> str:
-        return " ".join(inspect.cleandoc(self.endpoint.__doc__ or "").split())
+        return " ".join(inspect.cleandoc(self.function.__doc__ or "").split())
 
     async def respond(self, request: Request) -> Response:
         """Check *request*, call the endpoint, and encode what it returns."""
         server: ServerContext = request.app.state.server
-        is_guarded = not (self.public or self.any_token)
+        operation = self.operation
+        is_guarded = not (operation.public or operation.any_token)
         if is_guarded:
-            for access in self.access:
+            for access in operation.access:
                 check_access(request.scope, access)
         arguments = _path_arguments(request)
         parameters = _query_parameters(request)
@@ -96,12 +79,12 @@ class Operation:
             body = arguments["body"] = await _parse_body(self.body, request, server.limits)
             for namespace in body.namespaces() if isinstance(body, NamingNamespaces) else ():
                 check_namespace(request.scope, namespace)
-        if self.conditional:
+        if operation.conditional:
             arguments["conditions"] = Conditions.of(request.headers)
         context = server.of_tenant(tenant_of(request.scope))
         answer = await self._answer(request, context, arguments)
         headers = {"Cache-Control": "no-store", **answer.headers}
-        status = answer.status or self.status
+        status = answer.status or operation.status
         if answer.tree is None:
             return Response(status_code=status, headers=headers)
         tree = answer.tree
@@ -117,13 +100,13 @@ class Operation:
         self, request: Request, context: RequestContext, arguments: dict[str, Any]
     ) -> Answer:
         async def call(context: RequestContext) -> Answer:
-            found = await self.endpoint(context, **arguments)
+            found = await self.function(context, **arguments)
             return found if isinstance(found, Answer) else Answer(found)
 
         key = request.headers.get("idempotency-key")
-        if key is None or self.access == ("read",):
+        if key is None or not self.operation.writes:
             return await call(context)
-        if not self.keyed:
+        if not self.operation.keyed:
             raise InvalidArgument("this operation takes no Idempotency-Key; nothing was done")
         parts = (
             request.method,
@@ -136,64 +119,24 @@ class Operation:
         return await answer_once(context, check_key(key), fingerprint(*texts, body), call)
 
 
-class Operations(list[Operation]):
-    """The operations of one part of the server, in the order of their declaration.
+class Endpoints(dict[Operation, Endpoint]):
+    """The endpoints of one part of the server."""
 
-    Their paths are below the version of the API, those of public operations are not: whoever asks
-    for the health of a server does not know its version.
-    """
+    def add(self, operation: Operation) -> Callable[[Function], Function]:
+        """Make the decorated function that of *operation*.
 
-    def __init__(self, tag: str) -> None:
-        super().__init__()
-        self._tag = tag
-
-    def add(
-        self,
-        method: str,
-        path: str,
-        *,
-        answer: type[BaseModel],
-        query: type[BaseModel] | None = None,
-        body: type[BaseModel] | None = None,
-        status: int = 200,
-        other_statuses: tuple[int, ...] = (),
-        problems: tuple[int, ...] = (),
-        public: bool = False,
-        access: Access | tuple[Access, ...] | None = None,
-        conditional: bool = False,
-        keyed: bool = False,
-        any_token: bool = False,
-    ) -> Callable[[Endpoint], Endpoint]:
-        """Declare the decorated function as the endpoint of an operation.
-
-        If *access* is not given, a ``GET`` reads and other methods write.
+        The function of a *keyed* operation passes ``context.connection`` on to what it calls.
         """
-        given: Access | tuple[Access, ...] = access or ("read" if method == "GET" else "write")
-        right = given if isinstance(given, tuple) else (given,)
 
-        whole_path = path if public else wire.VERSION_PATH + path
-
-        def register(endpoint: Endpoint) -> Endpoint:
-            self.append(
-                Operation(
-                    method,
-                    whole_path,
-                    endpoint,
-                    self._tag,
-                    answer,
-                    query,
-                    body,
-                    status,
-                    other_statuses,
-                    problems,
-                    public,
-                    right,
-                    conditional,
-                    keyed,
-                    any_token,
-                )
+        def register(function: Function) -> Function:
+            self[operation] = Endpoint(
+                operation,
+                function,
+                getattr(schemas, operation.answer),
+                None if operation.query is None else getattr(schemas, operation.query),
+                None if operation.body is None else getattr(schemas, operation.body),
             )
-            return endpoint
+            return function
 
         return register
 

@@ -25,12 +25,15 @@ import pytest
 
 from memalchemy import MemalchemyError, http
 from memalchemy.http import blocking
+from memalchemy.http.operations import Operation
 from public_calls import arguments, methods_of, outcome
 from waiting import A_WHILE, steps, until, wait_until
 
 ROUNDS = 200
 CALLS = 5
 """Calls at once, each on a connection: what one pool has here."""
+
+NOTHING = Operation("nothing", "GET", "/v1/nothing", tag="", answer="")
 
 COLLECTOR = "garbage collector is trying to clean up"
 
@@ -93,7 +96,7 @@ async def use_and_fail(client: Any) -> None:
     """One call, and one that the server refuses."""
     await ask(client)
     with pytest.raises(MemalchemyError):
-        await client._server.read("GET", "/nothing")
+        await client._server.call(NOTHING())
 
 
 async def leave_something_undone(client: Any) -> None:
@@ -250,6 +253,7 @@ PROGRAM = """
 import asyncio, sys
 from memalchemy import http
 from memalchemy.http import blocking
+from memalchemy.http.operations import Operation
 kind, given = sys.argv[1], sys.argv[2:]
 client = getattr(http, kind)(*given)
 for _ in range(3):

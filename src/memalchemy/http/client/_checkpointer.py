@@ -7,6 +7,7 @@ of docs/http.md. It knows no SQL.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Generic, overload
 
@@ -30,15 +31,15 @@ from memalchemy.contracts import (
     Unset,
     check_limit,
     check_time,
-    to_timedelta,
 )
 from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.events import operation
-from memalchemy.http import wire
+from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
-from memalchemy.http.client._client import RemoteClient
-from memalchemy.http.client._remote import PAGE, RemoteServer
+from memalchemy.http.client._client import RemoteClient, seconds
+from memalchemy.http.client._remote import PAGE, Answer, RemoteServer
 from memalchemy.http.client._transport import malformed
+from memalchemy.http.operations import Request
 from memalchemy.keys import check_list, check_name, check_thread_id, new_checkpoint_id
 from memalchemy.mapping import check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
@@ -116,7 +117,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
     async def health_check(self) -> bool:
         """Return whether the server answers and is ready. Errors are ``False``."""
         try:
-            reply = await self._server.transport.read("GET", "/health")
+            reply = await self._server.transport.send("GET", operations.health.path)
         except MemalchemyError:
             return False
         return reply.status < 400
@@ -141,10 +142,9 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         Raises:
             CapabilityMissing: the server does not take one of them; nothing was sent.
         """
-        path = _thread_path(thread_id) + "/checkpoints"
-        name = None if checkpoint_id is None else check_name(checkpoint_id, "checkpoint_id")
-        checkpoint_id = new_checkpoint_id() if name is None else name
-        place = _checkpoint_path(thread_id, checkpoint_id)
+        is_new = checkpoint_id is None
+        checkpoint_id = new_checkpoint_id() if checkpoint_id is None else checkpoint_id
+        put = operations.put_checkpoint(thread_id, checkpoint_id)
         mapping, fallback = to_mapping(state, self._state_type)
         if is_heavy([mapping]):  # the caller may change it while a thread encodes it
             mapping = {key: frozen(value) for key, value in mapping.items()}
@@ -166,16 +166,19 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         if occurred_at is not None:
             options["occurred_at"] = check_time(occurred_at, "occurred_at").isoformat()
         if ttl is not None:
-            options["ttl"] = to_timedelta(ttl).total_seconds()
+            options["ttl"] = seconds(ttl)
         if options:  # whoever has a history is a server of memalchemy's
-            await self._server.require("history", f"save with {', '.join(options)}")
+            await self._server.require(operations.history, f"save with {', '.join(options)}")
         with operation("checkpoint.save", thread_id=thread_id, checkpoint_id=checkpoint_id):
-            if not await self._server.offers("put_checkpoint"):
-                tree = await self._server.write(path, body | options)
-            elif name is None:
-                tree = await self._server.put_new(place, body | options)
+            answer: Answer | None
+            if not await self._server.offers(put.operation):
+                post = operations.save(thread_id, body=body | options)
+                answer = await self._server.call(post, repeats=False)
+            elif is_new:
+                answer = await self._server.create(replace(put, body=body | options))
             else:
-                tree = await self._server.put(place, body | options)
+                answer = await self._server.call(replace(put, body=body | options))
+        tree = None if answer is None else answer.tree
         given = tree.get("checkpoint_id", checkpoint_id) if isinstance(tree, dict) else None
         return given if isinstance(given, str) else checkpoint_id
 
@@ -203,7 +206,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         """
         check_thread_id(thread_id)
         change = ChangeFunction(function, "a state")
-        await self._server.require("history", "change")
+        await self._server.require(operations.history, "change")
 
         async def attempt() -> str | None:
             parent, state = await self._load(thread_id, None) or (None, None)
@@ -234,18 +237,19 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
 
         Servers of others may leave out the id of the newest.
         """
-        path = _thread_path(thread_id)
+        request = operations.load_newest(thread_id)
         with operation("checkpoint.load", thread_id=thread_id, checkpoint_id=checkpoint_id):
-            if checkpoint_id is None and not await self._server.offers("load_newest"):
+            if checkpoint_id is None and not await self._server.offers(operations.load_newest):
                 newest = await self.list_checkpoints(thread_id, 1)
                 if not newest:
                     return None
                 checkpoint_id = newest[0]
             if checkpoint_id is not None:
-                path = _checkpoint_path(thread_id, checkpoint_id)
-            tree = await self._server.find(path)
-            if tree is None:
+                request = operations.load(thread_id, checkpoint_id)
+            answer = await self._server.find(request)
+            if answer is None:
                 return None
+            tree = answer.tree
             if not isinstance(tree, dict) or not isinstance(tree.get("state", tree), dict):
                 raise malformed(self.base_url, "a state")
             try:
@@ -259,34 +263,36 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
     async def list_checkpoints(self, thread_id: str, limit: int = 10) -> list[str]:
         """Return the ids of the thread's checkpoints, newest first, at most *limit*."""
         query = {"limit": check_limit(limit)}
-        tree = await self._server.find(_thread_path(thread_id) + "/checkpoints", query)
-        return [] if tree is None else _checkpoint_ids(tree, self.base_url)[:limit]
+        answer = await self._server.find(operations.list_checkpoints(thread_id, query=query))
+        return [] if answer is None else _checkpoint_ids(answer.tree, self.base_url)[:limit]
 
     async def delete(self, thread_id: str, checkpoint_id: str | None = None) -> bool:
         """Delete a checkpoint, or the whole thread without an id; ``False`` if it was not there."""
         if checkpoint_id is None:
-            path = _thread_path(thread_id) + "/checkpoints"
+            request = operations.delete_checkpoints(thread_id)
         else:
-            path = _checkpoint_path(thread_id, checkpoint_id)
+            request = operations.delete_checkpoint(thread_id, checkpoint_id)
         with operation("checkpoint.delete", thread_id=thread_id, checkpoint_id=checkpoint_id):
-            return await self._server.delete(path)
+            answer = await self._server.find(request)
+        tree = None if answer is None else answer.tree
+        return answer is not None and not (isinstance(tree, dict) and tree.get("deleted") is False)
 
     async def delete_checkpoints(self, thread_id: str, checkpoint_ids: Iterable[str]) -> int:
         """Delete some checkpoints, in one transaction; return the number that existed."""
         given = check_list(checkpoint_ids, "checkpoint_ids")
         body = {"checkpoint_ids": [check_name(one, "checkpoint_id") for one in given]}
-        path = _thread_path(thread_id) + "/delete-checkpoints"
-        await self._server.require("delete_some_checkpoints", "delete_checkpoints")
+        request = operations.delete_some_checkpoints(thread_id, body=body)
+        await self._server.require(request.operation, "delete_checkpoints")
         with operation("checkpoint.delete", thread_id=thread_id):
-            return await self._server.write_and_count(path, body, once=False)
+            return await self._server.count(request)
 
     async def exists(self, thread_id: str, checkpoint_id: str | None = None) -> bool:
         """Return whether the checkpoint is there; without an id, whether the thread has any."""
-        if await self._server.offers("get_metadata"):
+        if await self._server.offers(operations.get_metadata):
             return await self.get_metadata(thread_id, checkpoint_id) is not None
         if checkpoint_id is None:
             return bool(await self.list_checkpoints(thread_id, 1))
-        return await self._server.find(_checkpoint_path(thread_id, checkpoint_id)) is not None
+        return await self._server.find(operations.load(thread_id, checkpoint_id)) is not None
 
     async def get_metadata(
         self, thread_id: str, checkpoint_id: str | None = None
@@ -296,12 +302,12 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         ``None`` if it is not there.
         """
         if checkpoint_id is None:
-            path = _thread_path(thread_id)
+            request = operations.get_newest_metadata(thread_id)
         else:
-            path = _checkpoint_path(thread_id, checkpoint_id)
-        await self._server.require("get_metadata")
-        tree = await self._server.find(path + "/metadata")
-        return None if tree is None else self._server.decode(wire.decode_info, tree)
+            request = operations.get_metadata(thread_id, checkpoint_id)
+        await self._server.require(operations.get_metadata)
+        answer = await self._server.find(request)
+        return None if answer is None else answer.read(wire.decode_info)
 
     async def history(
         self, thread_id: str, *, limit: int | None = None, before: str | None = None
@@ -313,19 +319,19 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         Raises:
             NotFound: *before* is not there.
         """
-        path = _thread_path(thread_id) + "/history"
+        request = operations.history(thread_id)
         left = None if limit is None else check_limit(limit)
         where = {} if before is None else {"before": check_name(before, "before")}
-        await self._server.require("history")
+        await self._server.require(operations.history)
         while left is None or left > 0:
             size = PAGE if left is None else min(left, PAGE)
-            tree = await self._server.read("GET", path, {"limit": size, **where})
-            infos = self._server.decode_list(wire.decode_checkpoint_info, tree, "checkpoints")
+            answer = await self._server.call(replace(request, query={"limit": size, **where}))
+            infos = answer.members("checkpoints", wire.decode_checkpoint_info)
             for info in infos:
                 yield info
-            if "next" not in tree:
+            if "next" not in answer.tree:
                 return
-            where = {"cursor": tree["next"]}
+            where = {"cursor": answer.tree["next"]}
             left = None if left is None else left - len(infos)
 
     async def diff(self, thread_id: str, a: str, b: str) -> Diff:
@@ -335,9 +341,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             NotFound: one of them is not there.
         """
         query = {"a": check_name(a, "a"), "b": check_name(b, "b")}
-        await self._server.require("diff")
-        tree = await self._server.read("GET", _thread_path(thread_id) + "/diff", query)
-        return self._server.decode(wire.decode_diff, tree)
+        return (await self._call(operations.diff(thread_id, query=query))).read(wire.decode_diff)
 
     async def fork(
         self,
@@ -354,11 +358,9 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             NotFound: the checkpoint is not there.
             Conflict: the new thread holds something already.
         """
-        path = _thread_path(thread_id) + "/fork"
         body = {"checkpoint_id": checkpoint_id, "new_thread_id": new_thread_id}
-        await self._server.require("fork")
-        tree = await self._server.write(path, body, once=False)
-        return self._server.decode(lambda found: str(found["thread_id"]), tree, writes=True)
+        answer = await self._call(operations.fork(thread_id, body=body))
+        return answer.value("thread_id", str)
 
     async def copy_thread(self, source_thread_id: str, dest_thread_id: str) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
@@ -366,11 +368,9 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         Raises:
             Conflict: the target holds something already; nothing was changed.
         """
-        path = _thread_path(source_thread_id) + "/copy"
         body = {"dest_thread_id": check_thread_id(dest_thread_id)}
-        await self._server.require("copy_thread")
-        tree = await self._server.write(path, body, once=False)
-        return self._server.decode(lambda found: bool(found["copied"]), tree, writes=True)
+        answer = await self._call(operations.copy_thread(source_thread_id, body=body))
+        return answer.value("copied", bool)
 
     async def list_threads(
         self, limit: int = 100, pattern: str = "*", *, offset: int = 0
@@ -382,14 +382,12 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         query = {"limit": check_limit(limit), "pattern": pattern}
         if check_limit(offset, "offset"):
             query["offset"] = offset
-        await self._server.require("list_threads")
-        tree = await self._server.read("GET", "/threads", query)
-        return self._server.decode_list(str, tree, "threads")
+        answer = await self._call(operations.list_threads(query=query))
+        return answer.members("threads", str)
 
     async def count_threads(self, pattern: str = "*") -> int:
         """Count the threads with a checkpoint whose ids match the glob."""
-        await self._server.require("count_threads")
-        return await self._server.read_count("/threads/count", {"pattern": pattern})
+        return await self._count(operations.count_threads(body={"pattern": pattern}))
 
     async def list_logs(
         self,
@@ -407,18 +405,19 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         query = {
             "thread_id": None if thread_id is None else check_thread_id(thread_id),
             "pattern": pattern,
-            "below": "true" if below else None,
+            "below": bool(below),
         }
-        await self._server.require("list_all_logs", "list_logs")
-        trees = await self._server.all_pages("/logs", "logs", query, check_limit(limit))
-        return [self._server.decode(wire.decode_log_info, tree) for tree in trees]
+        request = operations.list_all_logs(query=query)
+        await self._server.require(request.operation, "list_logs")
+        return await self._server.all_pages(
+            request, "logs", wire.decode_log_info, check_limit(limit)
+        )
 
     async def namespaces(self, thread_id: str) -> list[tuple[str, ...]]:
         """Return the namespaces in which the thread has a checkpoint."""
-        await self._server.require("list_namespaces", "namespaces")
-        path = _thread_path(thread_id) + "/namespaces"
-        found = await self._server.all_pages(path, "namespaces", {}, None)
-        return [self._server.decode(tuple, parts) for parts in found]
+        request = operations.list_namespaces(thread_id)
+        await self._server.require(request.operation, "namespaces")
+        return await self._server.all_pages(request, "namespaces", tuple, None)
 
     async def set_thread_metadata(self, thread_id: str, metadata: Mapping[str, Any]) -> None:
         """Replace the metadata of the thread itself as a whole; `list_logs` returns it.
@@ -426,15 +425,13 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         Raises:
             NotFound: the thread is not there.
         """
-        path = _thread_path(thread_id) + "/own-metadata"
-        await self._server.require("set_thread_metadata")
-        await self._server.put(path, {"metadata": check_metadata(metadata)})
+        body = {"metadata": check_metadata(metadata)}
+        await self._call(operations.set_thread_metadata(thread_id, body=body))
 
     async def list_with_metadata(self, limit: int = 100) -> list[CheckpointRecord]:
         """Describe the newest checkpoints over all threads as `get_metadata` does, newest first."""
         query = {"limit": check_limit(limit)}
-        await self._server.require("list_with_metadata")
-        return self._infos(await self._server.read("GET", "/checkpoints", query))
+        return await self._infos(operations.list_with_metadata(query=query))
 
     async def search(
         self, query: str, limit: int = 10, *, data: bool = False
@@ -444,8 +441,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         Each has a score and a snippet; with *data*, its state too, under ``data``.
         """
         body = {"query": query, "limit": check_limit(limit), "data": data}
-        await self._server.require("search")
-        return self._infos(await self._server.read("POST", "/checkpoints/search", body=body))
+        return await self._infos(operations.search(body=body))
 
     async def search_data(
         self, path: str, value: Any, limit: int = 100, *, among: int | None = 1000
@@ -461,8 +457,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             "among": None if among is None else check_limit(among, "among"),
             "limit": check_limit(limit),
         }
-        await self._server.require("search_data")
-        return self._infos(await self._server.read("POST", "/checkpoints/data", body=body))
+        return await self._infos(operations.search_data(body=body))
 
     async def query_by_metadata(
         self, key: str, value: Any, limit: int = 100, *, data: bool = False
@@ -473,14 +468,12 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         """
         ((key, value),) = check_metadata({key: value}).items()
         body = {"key": key, "value": value, "limit": check_limit(limit), "data": data}
-        await self._server.require("query_by_metadata")
-        return self._infos(await self._server.read("POST", "/checkpoints/query", body=body))
+        return await self._infos(operations.query_by_metadata(body=body))
 
     async def get_storage_stats(self, thread_id: str) -> StorageStats:
         """Measure what a thread takes, as `memalchemy.Checkpointer.get_storage_stats`."""
-        path = _thread_path(thread_id) + "/stats"
-        await self._server.require("get_storage_stats")
-        stats: StorageStats = dict(await self._server.read("GET", path))  # type: ignore[assignment]
+        answer = await self._call(operations.get_storage_stats(thread_id))
+        stats: StorageStats = answer.read(dict)  # type: ignore[assignment]
         return stats
 
     async def prune(
@@ -500,12 +493,11 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             "thread_id": thread_id,
             "keep_last": keep_last,
             "keep_every": keep_every,
-            "older_than": None if older_than is None else to_timedelta(older_than).total_seconds(),
+            "older_than": seconds(older_than),
             "all_namespaces": all_namespaces,
             "dry_run": dry_run,
         }
-        await self._server.require("prune")
-        return await self._server.write_and_count("/prune", body)
+        return await self._count(operations.prune(body=body))
 
     async def vacuum(
         self,
@@ -523,34 +515,29 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             "all_namespaces": all_namespaces,
             "dry_run": dry_run,
         }
-        await self._server.require("vacuum")
-        return await self._server.write_and_count("/vacuum", body)
+        return await self._count(operations.vacuum(body=body))
 
     async def rewrite(self, thread_id: str) -> int:
         """Encode a thread anew, so that nothing of deleted states is left in it."""
-        path = _thread_path(thread_id) + "/rewrite"
-        await self._server.require("rewrite")
-        return await self._server.write_and_count(path)
+        return await self._count(operations.rewrite(thread_id))
 
     async def forget(
         self, *, thread_id: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> int:
         """Erase a thread, or every thread and item with *metadata*; return how much went."""
         body = {"thread_id": thread_id, "metadata": metadata}
-        await self._server.require("forget")
-        return await self._server.write_and_count("/forget", body)
+        return await self._count(operations.forget(body=body))
 
-    def _infos(self, tree: Any) -> list[Any]:
-        return self._server.decode_list(wire.decode_info, tree, "checkpoints")
+    async def _call(self, request: Request) -> Answer:
+        """Send a request of an operation that a server of somebody else's lacks."""
+        await self._server.require(request.operation)
+        return await self._server.call(request)
 
+    async def _count(self, request: Request) -> int:
+        return (await self._call(request)).value("count", int)
 
-def _thread_path(thread_id: str) -> str:
-    return "/threads/" + wire.quote_id(check_thread_id(thread_id))
-
-
-def _checkpoint_path(thread_id: str, checkpoint_id: str) -> str:
-    name = wire.quote_id(check_name(checkpoint_id, "checkpoint_id"))
-    return f"{_thread_path(thread_id)}/checkpoints/{name}"
+    async def _infos(self, request: Request) -> list[Any]:
+        return (await self._call(request)).members("checkpoints", wire.decode_info)
 
 
 def _checkpoint_ids(tree: Any, url: str) -> list[str]:

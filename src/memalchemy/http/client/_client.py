@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Self
+from typing import Self, TypeVar
 
-from memalchemy.contracts import CheckpointerCapabilities
+from memalchemy.contracts import CheckpointerCapabilities, Seconds, Unset, to_timedelta
 from memalchemy.errors import DatabaseUnreachable
-from memalchemy.http import wire
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.http.client._transport import Transport
+
+T = TypeVar("T")
 
 
 class RemoteClient:
@@ -65,12 +66,11 @@ class RemoteClient:
         await self._server.transport.close()
 
 
-def namespace_path(namespace: tuple[str, ...]) -> str:
-    """Return a namespace as one segment of a path."""
-    return wire.quote_id(spelled(namespace))
+def given(value: T | Unset) -> T | None:
+    """Return an argument as it travels where ``null`` says that it was not given."""
+    return None if isinstance(value, Unset) else value
 
 
-def spelled(namespace: tuple[str, ...]) -> str:
-    """Return a namespace as people spell it: ``users/ada``; a stored path if its end is empty."""
-    parts = [part.replace("~", "~0").replace("/", "~1") for part in namespace]
-    return "/" + "".join(f"{part}/" for part in parts)
+def seconds(time: Seconds | None) -> float | None:
+    """Return a lifetime or an age as it travels."""
+    return None if time is None else to_timedelta(time).total_seconds()

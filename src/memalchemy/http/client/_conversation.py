@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from memalchemy.codec.values import jsonable
-from memalchemy.contracts import UNSET, Seconds, Unset, check_time, to_timedelta
+from memalchemy.contracts import UNSET, Seconds, Unset, check_time
 from memalchemy.conversations.tool_exchange import ToolExchange
-from memalchemy.http import wire
-from memalchemy.http.client._client import RemoteClient, namespace_path
+from memalchemy.http import operations, wire
+from memalchemy.http.client._client import RemoteClient, given, seconds
 from memalchemy.http.client._remote import RemoteServer
-from memalchemy.http.client._thread_log import for_each
-from memalchemy.keys import check_entry_key, check_list, check_namespace, check_thread_id
+from memalchemy.http.client._thread_log import keys_and_times
+from memalchemy.keys import check_list, check_namespace, check_thread_id
 from memalchemy.state import Message
 
 
@@ -47,8 +47,7 @@ class HTTPConversation(RemoteClient):
         super().__init__(base_url, headers, auth, timeout, token=token)
         self.thread_id = check_thread_id(thread_id)
         self.namespace = check_namespace(namespace)
-        place = namespace_path(self.namespace)
-        self._path = f"/conversations/{place}/{wire.quote_id(thread_id)}"
+        self._place = (self.namespace, self.thread_id)
 
     async def add(
         self,
@@ -68,25 +67,16 @@ class HTTPConversation(RemoteClient):
             NotSerialisable, TooLarge, Conflict: as `memalchemy.Conversation.add`.
         """
         records = _records(messages)
-        names = for_each(keys, len(records), "keys", str)
-        for key in names:
-            if key is not None:
-                check_entry_key(key)
-        times = for_each(occurred_at, len(records), "occurred_at", datetime)
+        marks = keys_and_times(len(records), keys, occurred_at)
         body = {
             "messages": [
-                {
-                    "message": record,
-                    "key": key,
-                    "occurred_at": None if at is None else at.isoformat(),
-                }
-                for record, key, at in zip(records, names, times, strict=True)
+                {"message": record} | mark for record, mark in zip(records, marks, strict=True)
             ],
-            "expected_version": None if expected_version is UNSET else expected_version,
-            "ttl": None if ttl is None else to_timedelta(ttl).total_seconds(),
+            "expected_version": given(expected_version),
+            "ttl": seconds(ttl),
         }
-        tree = await self._server.change("POST", f"{self._path}/messages", body)
-        return self._server.decode(lambda found: list(found["positions"]), tree, writes=True)
+        request = operations.conversation_add(*self._place, body=body)
+        return (await self._server.call(request)).value("positions", list)
 
     async def history(self, *, after: int | None = None, limit: int | None = None) -> list[Message]:
         """Return all messages, oldest first.
@@ -100,21 +90,21 @@ class HTTPConversation(RemoteClient):
         """
         if after is not None and limit is not None:
             raise ValueError("give after= or limit=, not both")
-        query = {"after": after} if limit is None else {"newest_first": "true"}
-        path = f"{self._path}/messages"
-        trees = await self._server.all_pages(path, "messages", query, limit)
-        found = [self._server.decode(_message, tree) for tree in trees]
+        query = {"after": after} if limit is None else {"newest_first": True}
+        request = operations.conversation_messages(*self._place, query=query)
+        found = await self._server.all_pages(request, "messages", _message, limit)
         return found if limit is None else found[::-1]
 
     async def count(self) -> int:
         """Return the number of messages."""
-        tree = await self._server.read("GET", f"{self._path}/count")
-        return self._server.decode(lambda found: int(found["count"]), tree)
+        request = operations.conversation_count(*self._place)
+        return await self._server.count(request)
 
     async def amend_last(self, content: str | list[Any]) -> bool:
         """Replace the content of the assistant's last message; return whether there is one."""
         body = {"content": jsonable(content)}
-        return await self._server.change("PUT", f"{self._path}/messages/last", body) is not None
+        request = operations.conversation_amend_last(*self._place, body=body)
+        return await self._server.find(request) is not None
 
     async def set_summary(self, text: str | None, *, summarized: int = 0) -> None:
         """Store *text* as the summary of what was said before the messages, or remove it.
@@ -127,15 +117,15 @@ class HTTPConversation(RemoteClient):
         if text is not None and not isinstance(text, str):
             raise TypeError(f"a summary is a text, not {type(text).__name__}")
         body = {"text": text, "summarized": summarized}
-        await self._server.change("PUT", f"{self._path}/summary", body)
+        await self._server.call(operations.conversation_set_summary(*self._place, body=body))
 
     async def snapshot(self) -> dict[str, Any]:
         """Return the whole conversation as plain values, for `restore`.
 
         The keys are those of `memalchemy.Conversation.snapshot`.
         """
-        tree = await self._server.read("GET", self._path)
-        return self._server.decode(lambda found: wire.decode_state(found["snapshot"]), tree)
+        request = operations.conversation_snapshot(*self._place)
+        return (await self._server.call(request)).value("snapshot", wire.decode_state)
 
     async def restore(
         self,
@@ -155,7 +145,7 @@ class HTTPConversation(RemoteClient):
             body = {"messages": _records(check_list(snapshot, "restore"))}
         time = None if occurred_at is None else check_time(occurred_at, "occurred_at").isoformat()
         body["occurred_at"] = time
-        await self._server.change("PUT", self._path, body)
+        await self._server.call(operations.conversation_restore(*self._place, body=body))
 
     async def begin_tool_exchange(self, message: Any) -> ToolExchange:
         """Store an assistant's *message* with tool calls until all their results are there.
@@ -168,8 +158,9 @@ class HTTPConversation(RemoteClient):
             Conflict: another exchange is open.
         """
         (record,) = _records([message])
-        tree = await self._server.change("POST", f"{self._path}/exchange", {"message": record})
-        return self._server.decode(_exchange, tree, writes=True)
+        body = {"message": record}
+        request = operations.conversation_begin_exchange(*self._place, body=body)
+        return (await self._server.call(request)).read(_exchange)
 
     async def add_tool_results(self, *results: Any) -> ToolExchange:
         """Store results of the open exchange, all or none, and return the exchange.
@@ -178,9 +169,9 @@ class HTTPConversation(RemoteClient):
             ValueError: a result belongs to no call of the exchange, or to one that has another.
             NotFound: no exchange is open.
         """
-        path, body = f"{self._path}/exchange/results", {"results": _records(results)}
-        tree = await self._server.write(path, body, once=False)
-        return self._server.decode(_exchange, tree, writes=True)
+        body = {"results": _records(results)}
+        request = operations.conversation_add_results(*self._place, body=body)
+        return (await self._server.call(request)).read(_exchange)
 
     async def commit_tool_exchange(self, *results: Any) -> list[int]:
         """Move the open exchange into the conversation and return the positions of its messages.
@@ -191,28 +182,29 @@ class HTTPConversation(RemoteClient):
             ValueError: a call has no result yet; or as `add_tool_results`.
             NotFound: no exchange is open.
         """
-        path, body = f"{self._path}/exchange/commit", {"results": _records(results)}
-        tree = await self._server.write(path, body, once=False)
-        return self._server.decode(lambda found: list(found["positions"]), tree, writes=True)
+        body = {"results": _records(results)}
+        request = operations.conversation_commit_exchange(*self._place, body=body)
+        return (await self._server.call(request)).value("positions", list)
 
     async def abort_tool_exchange(self) -> ToolExchange | None:
         """Remove the open exchange and return it, or ``None``."""
-        tree = await self._server.change("DELETE", f"{self._path}/exchange")
-        return None if tree is None else self._server.decode(_exchange, tree, writes=True)
+        answer = await self._server.find(operations.conversation_abort_exchange(*self._place))
+        return None if answer is None else answer.read(_exchange)
 
     async def active_tool_exchange(self) -> ToolExchange | None:
         """Return the open exchange, whoever began it, or ``None``."""
-        tree = await self._server.find(f"{self._path}/exchange")
-        return None if tree is None else self._server.decode(_exchange, tree)
+        answer = await self._server.find(operations.conversation_exchange(*self._place))
+        return None if answer is None else answer.read(_exchange)
 
     async def clear(self) -> int:
         """Remove all messages and the summary; return how many messages went."""
-        tree = await self._server.change("DELETE", f"{self._path}/messages")
-        return self._server.decode(lambda found: int(found["count"]), tree, writes=True)
+        request = operations.conversation_clear(*self._place)
+        return await self._server.count(request)
 
     async def delete(self) -> bool:
         """Delete the conversation, not the thread's other logs; return whether it was there."""
-        return await self._server.change("DELETE", self._path) is not None
+        request = operations.conversation_delete(*self._place)
+        return await self._server.find(request) is not None
 
 
 def _message(tree: Mapping[str, Any]) -> Message:

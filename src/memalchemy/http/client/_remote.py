@@ -9,15 +9,48 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from memalchemy.contracts import CheckpointerCapabilities
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, NotFound
-from memalchemy.http import wire
+from memalchemy.http import operations, wire
 from memalchemy.http._gzip import GZIP
+from memalchemy.http._offload import offload
 from memalchemy.http.client._transport import Reply, Transport, malformed
+from memalchemy.http.operations import Operation, Request
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The JSON of a successful answer."""
+
+    tree: Any
+    url: str
+    writes: bool
+
+    def read(self, make: Callable[[Any], T]) -> T:
+        """Return what *make* makes of it; if that fails, the answer was malformed."""
+        return self._made(make, self.tree)
+
+    def value(self, name: str, make: Callable[[Any], T]) -> T:
+        """Return what *make* makes of the member under *name*."""
+        return self.read(lambda tree: make(tree[name]))
+
+    def members(self, name: str, make: Callable[[Any], T]) -> list[T]:
+        """Return what *make* makes of each member of the list under *name*."""
+        found = self.tree.get(name) if isinstance(self.tree, dict) else None
+        if not isinstance(found, list):
+            raise malformed(self.url, f"a list of {name}", writes=self.writes)
+        return [self._made(make, one) for one in found]
+
+    def _made(self, make: Callable[[Any], T], tree: Any) -> T:
+        try:
+            return make(tree)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise malformed(self.url, "an answer to this", writes=self.writes) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +108,10 @@ class RemoteServer:
         """Return what the server offers; ask it if that is not known for certain."""
         if self._offer is not None:
             return self._offer
-        reply = await self.transport.read("GET", self._version_path + "/capabilities")
+        request = operations.capabilities()
+        reply = await self.transport.send(
+            request.operation.method, self._version_path + request.path
+        )
         status = reply.status
         failed = status < 200 or 300 <= status < 400 or status in (401, 408, 429)
         if failed or (status >= 500 and status != 501) or _is_no_endpoint(reply):
@@ -86,18 +122,18 @@ class RemoteServer:
             self.transport.compresses = GZIP in offer.encodings
         return offer
 
-    async def offers(self, call: str) -> bool:
+    async def offers(self, operation: Operation) -> bool:
         """Return whether the server has an operation."""
-        return call in (await self.offer()).calls
+        return operation.name in (await self.offer()).calls
 
-    async def require(self, call: str, what: str | None = None) -> None:
+    async def require(self, operation: Operation, what: str | None = None) -> None:
         """Raise an error unless the server has an operation, which the error calls *what*.
 
         Raises:
             CapabilityMissing: the server says that it lacks the operation.
             DatabaseUnreachable: the server does not say what it has.
         """
-        offer = await self.offer()
+        offer, call = await self.offer(), operation.name
         if call in offer.calls:
             return
         if not offer.is_certain:
@@ -109,148 +145,85 @@ class RemoteServer:
             f"{self.url} does not offer {what or call}; `memalchemy serve` does", capability=call
         )
 
-    async def find(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
-        """Get the JSON of something; ``None`` if the server says that it is not there."""
-        reply = await self.transport.read("GET", await self._whole(path), query)
+    async def call(self, request: Request, *, repeats: bool = True) -> Answer:
+        """Send a request, and return its answer. Every 404 is an error."""
+        return self._answer(request, await self._send(request, None if repeats else {}))
+
+    async def count(self, request: Request) -> int:
+        """Send a request, and return the count in its answer."""
+        return (await self.call(request)).value("count", int)
+
+    async def find(self, request: Request) -> Answer | None:
+        """Send a request; return ``None`` if the server says that what it names is not there."""
+        reply = await self._send(request)
         if self._is_absent(reply):
             return None
-        tree = self._tree(reply, writes=False)
-        if tree is None:
+        answer = self._answer(request, reply)
+        if answer.tree is None and not answer.writes:
             raise malformed(self.url, "an answer to this")
-        return tree
+        return answer
 
-    async def exists(self, path: str) -> bool:
-        """Return whether something is there, without a transfer of it."""
-        headers = {"If-None-Match": "*"}
-        reply = await self.transport.read("GET", await self._whole(path), headers=headers)
-        if reply.status == 304:
-            return True
-        if self._is_absent(reply):
-            return False
-        raise self.transport.error_of(reply, writes=False)
+    async def exists(self, request: Request) -> bool:
+        """Return whether what a request reads is there, without a transfer of it."""
+        reply = await self._send(request, {"If-None-Match": "*"})
+        if reply.status != 304 and not self._is_absent(reply):
+            raise self.transport.error_of(reply, writes=False)
+        return reply.status == 304
 
-    async def read(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Send a request that changes nothing, and return the JSON of its answer."""
-        reply = await self.transport.read(method, await self._whole(path), query, body)
-        return self._tree(reply, writes=False)
-
-    async def write(
-        self, path: str, body: Mapping[str, Any] | None = None, *, once: bool = True
-    ) -> Any:
-        """Post a request that changes something, and return the JSON of its answer.
-
-        Unless it is *once*, a server of memalchemy's is asked again if its answer is lost.
-        """
-        headers = {} if once else self.key()
-        reply = await self.transport.write(
-            "POST", await self._whole(path), body, headers=headers, repeats=bool(headers)
-        )
-        return self._tree(reply, writes=True)
-
-    async def put_new(self, path: str, body: Mapping[str, Any]) -> Any:
+    async def create(self, request: Request) -> Answer | None:
         """Put something under a name that nobody else has; ``None`` if an attempt before did it."""
-        headers = {"If-None-Match": "*"}
-        whole = await self._whole(path)
-        reply = await self.transport.write("PUT", whole, body, headers=headers, repeats=True)
+        reply = await self._send(request, {"If-None-Match": "*"})
         if reply.status == 412 and reply.maybe_applied:
             return None
-        return self._tree(reply, writes=True)
-
-    async def put(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Put something under a name, whatever is there, and return the JSON of the answer."""
-        whole = await self._whole(path)
-        reply = await self.transport.write("PUT", whole, body, headers=self.key(), repeats=True)
-        return self._tree(reply, writes=True)
-
-    async def change(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        query: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Send a request that changes something, and return the JSON of its answer.
-
-        ``None`` if the server says that it is not there. It is repeated if its answer is lost.
-        """
-        whole, headers = await self._whole(path), self.key()
-        reply = await self.transport.write(
-            method, whole, body, query=query, headers=headers, repeats=bool(headers)
-        )
-        return None if self._is_absent(reply) else self._tree(reply, writes=True)
+        return self._answer(request, reply)
 
     async def pages(
-        self, path: str, name: str, query: Mapping[str, Any], limit: int | None
-    ) -> AsyncGenerator[list[Any]]:
-        """Yield the pages of a list, as many as have *limit* members together."""
-        left, where = limit, dict(query)
+        self, request: Request, name: str, make: Callable[[Any], T], limit: int | None
+    ) -> AsyncGenerator[list[T]]:
+        """Yield the pages of a list, as many as have *limit* members together.
+
+        Args:
+            name: that of the list in an answer.
+            make: makes a member from its JSON.
+        """
+        left, where = limit, dict(request.query)
         while left is None or left > 0:
             where["limit"] = PAGE if left is None else min(left, PAGE)
-            tree = await self.read("GET", path, where)
-            found = tree.get(name) if isinstance(tree, dict) else None
-            if not isinstance(found, list):
-                raise malformed(self.url, f"a list of {name}")
+            answer = await self.call(replace(request, query=where))
+            found = await offload(answer.tree, partial(answer.members, name, make))
             yield found
-            if "next" not in tree:
+            if "next" not in answer.tree:
                 return
-            where["cursor"] = tree["next"]
+            where["cursor"] = answer.tree["next"]
             left = None if left is None else left - len(found)
 
     async def all_pages(
-        self, path: str, name: str, query: Mapping[str, Any], limit: int | None
-    ) -> list[Any]:
+        self, request: Request, name: str, make: Callable[[Any], T], limit: int | None
+    ) -> list[T]:
         """Return the members of the `pages` of a list."""
-        return [one async for some in self.pages(path, name, query, limit) for one in some]
+        pages = self.pages(request, name, make, limit)
+        return [one async for some in pages for one in some]
 
-    def key(self) -> dict[str, str]:
-        """Return the header under which a write may be repeated, if the server knows it."""
-        known = self._offer is not None and self._offer.prefix is not None
-        return {"Idempotency-Key": uuid.uuid4().hex} if known else {}
+    async def _send(self, request: Request, headers: Mapping[str, str] | None = None) -> Reply:
+        """Send a request. A write repeats under a key of its own, or under the *headers*."""
+        operation, offer = request.operation, await self.offer()
+        if headers is None and operation.keyed and offer.prefix is not None:
+            headers = {"Idempotency-Key": uuid.uuid4().hex}
+        return await self.transport.send(
+            operation.method,
+            (offer.prefix or "") + request.path,
+            request.query,
+            request.body,
+            headers,
+            writes=operation.writes,
+            repeats=bool(headers) or not operation.writes,
+        )
 
-    async def write_and_count(
-        self, path: str, body: Mapping[str, Any] | None = None, *, once: bool = True
-    ) -> int:
-        """Post a request that changes something; return the count in its answer."""
-        tree = await self.write(path, body, once=once)
-        return self.decode(lambda found: int(found["count"]), tree, writes=True)
-
-    async def read_count(self, path: str, body: Mapping[str, Any]) -> int:
-        """Post a request that changes nothing; return the count in its answer."""
-        tree = await self.read("POST", path, body=body)
-        return self.decode(lambda found: int(found["count"]), tree)
-
-    async def delete(self, path: str) -> bool:
-        """Delete something; return ``False`` if the server says that it is not there."""
-        whole, headers = await self._whole(path), self.key()
-        reply = await self.transport.write("DELETE", whole, headers=headers, repeats=bool(headers))
-        if self._is_absent(reply):
-            return False
-        tree = self._tree(reply, writes=True)
-        return not (isinstance(tree, dict) and tree.get("deleted") is False)
-
-    def decode(self, make: Callable[[Any], T], tree: Any, *, writes: bool = False) -> T:
-        """Return ``make(tree)``; if it fails, the server's answer was malformed."""
-        try:
-            return make(tree)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise malformed(self.url, "an answer to this", writes=writes) from error
-
-    def decode_list(self, make: Callable[[Any], T], tree: Any, name: str) -> list[T]:
-        """Return the decoded members of the list that an answer has under *name*."""
-        found = tree.get(name) if isinstance(tree, dict) else None
-        if not isinstance(found, list):
-            raise malformed(self.url, f"a list of {name}")
-        return [self.decode(make, one) for one in found]
-
-    async def _whole(self, path: str) -> str:
-        """Return the path of an operation behind the address of the server."""
-        return ((await self.offer()).prefix or "") + path
+    def _answer(self, request: Request, reply: Reply) -> Answer:
+        writes = request.operation.writes
+        if not 200 <= reply.status < 300:
+            raise self.transport.error_of(reply, writes=writes)
+        return Answer(reply.tree, self.url, writes)
 
     def _is_absent(self, reply: Reply) -> bool:
         """Return whether the server says that something is not there.
@@ -266,11 +239,6 @@ class RemoteServer:
         if self._offer not in (None, DOCUMENTED) or _is_no_endpoint(reply):
             return False
         return isinstance(reply.tree, dict) and reply.tree != self._unknown_path
-
-    def _tree(self, reply: Reply, *, writes: bool) -> Any:
-        if not 200 <= reply.status < 300:
-            raise self.transport.error_of(reply, writes=writes)
-        return reply.tree
 
 
 def _is_no_endpoint(reply: Reply) -> bool:

@@ -21,15 +21,14 @@ from memalchemy.contracts import (
     StoreItem,
     Unset,
     check_limit,
-    to_timedelta,
 )
 from memalchemy.errors import Conflict, InvalidArgument
 from memalchemy.events import operation
-from memalchemy.http import wire
+from memalchemy.http import operations
 from memalchemy.http._offload import offload
-from memalchemy.http.client._client import RemoteClient, namespace_path, spelled
+from memalchemy.http.client._client import RemoteClient, given, seconds
 from memalchemy.http.client._remote import RemoteServer
-from memalchemy.keys import check_list, check_name, check_namespace
+from memalchemy.keys import check_list, check_name, check_namespace, encode_namespace
 from memalchemy.metadata import check_metadata
 
 Namespace = Sequence[str]
@@ -74,13 +73,13 @@ class HTTPStore(RemoteClient):
             "value": await offload([value], lambda: jsonable(value)),
             "metadata": check_metadata(metadata),
             "embedding": _vector(embedding),
-            "ttl": _seconds(ttl),
+            "ttl": seconds(ttl),
         }
         if expected_version is not UNSET:
             body["expected_version"] = expected_version
         with operation("store.put"), _conflicts_with_items():
-            tree = await self._server.change("PUT", _item_path(namespace, key), body)
-        return self._server.decode(lambda found: int(found["version"]), tree, writes=True)
+            answer = await self._server.call(operations.store_put(namespace, key, body=body))
+        return answer.value("version", int)
 
     async def put_with_embedding(
         self,
@@ -114,8 +113,8 @@ class HTTPStore(RemoteClient):
             ValueError: one has an *index* or times, which the server does not take; nothing was
                 sent.
         """
-        given = [_new_item(one) for one in check_list(items, "put_batch")]
-        values = [one.value for one in given]
+        new = [_new_item(one) for one in check_list(items, "put_batch")]
+        values = [one.value for one in new]
         trees = await offload(values, lambda: [jsonable(value) for value in values])
         body = {
             "items": [
@@ -124,17 +123,17 @@ class HTTPStore(RemoteClient):
                     "value": tree,
                     "metadata": check_metadata(one.metadata),
                     "embedding": _vector(one.embedding),
-                    "ttl": _seconds(one.ttl),
+                    "ttl": seconds(one.ttl),
                 }
-                for one, tree in zip(given, trees, strict=True)
+                for one, tree in zip(new, trees, strict=True)
             ],
-            "ttl": _seconds(ttl),
+            "ttl": seconds(ttl),
             "if_exists": if_exists,
             "keep_vectors": keep_vectors,
         }
         with operation("store.put"):
-            tree = await self._server.change("POST", "/items", body)
-        return self._server.decode(lambda found: list(map(int, found["versions"])), tree)
+            answer = await self._server.call(operations.store_put_batch(body=body))
+        return answer.value("versions", lambda versions: list(map(int, versions)))
 
     async def get(self, namespace: Namespace, key: str, default: Any = None) -> Any:
         """Return the value of an item, or *default* if it does not exist."""
@@ -144,18 +143,18 @@ class HTTPStore(RemoteClient):
     async def get_item(self, namespace: Namespace, key: str) -> StoreItem | None:
         """Return an item, or ``None`` if it does not exist."""
         with operation("store.get"):
-            tree = await self._server.find(_item_path(namespace, key))
-        return None if tree is None else self._server.decode(_item, tree)
+            answer = await self._server.find(operations.store_get(namespace, key))
+        return None if answer is None else answer.read(_item)
 
     async def exists(self, namespace: Namespace, key: str) -> bool:
         """Return whether the item exists; its value does not travel."""
-        return await self._server.exists(_item_path(namespace, key))
+        return await self._server.exists(operations.store_get(namespace, key))
 
     async def get_items(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Name, StoreItem]:
         """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*."""
         with operation("store.get"):
-            tree = await self._server.read("POST", "/items/get", body=_names(keys))
-        items = self._server.decode_list(_item, tree, "items")
+            answer = await self._server.call(operations.store_get_batch(body=_names(keys)))
+        items = answer.members("items", _item)
         return {(item.namespace, item.key): item for item in items}
 
     async def get_batch(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Name, Any]:
@@ -165,7 +164,7 @@ class HTTPStore(RemoteClient):
 
     async def refresh(self, keys: Iterable[tuple[Namespace, str]]) -> int:
         """Begin the ttl of the given items anew; return the number of items that have one."""
-        return await self._server.write_and_count("/items/refresh", _names(keys), once=False)
+        return await self._server.count(operations.store_refresh(body=_names(keys)))
 
     async def put_embedding(
         self,
@@ -184,10 +183,10 @@ class HTTPStore(RemoteClient):
         body = {
             "embedding": _vector(embedding),
             "model": model,
-            "expected_version": None if expected_version is UNSET else expected_version,
+            "expected_version": given(expected_version),
         }
-        path = _item_path(namespace, key) + "/embedding"
-        return await self._server.change("PUT", path, body) is not None
+        request = operations.store_put_embedding(namespace, key, body=body)
+        return await self._server.find(request) is not None
 
     async def get_embedding(
         self,
@@ -200,20 +199,20 @@ class HTTPStore(RemoteClient):
     ) -> list[float] | None:
         """Return a vector of an item, in the precision of float32; ``None`` if there is none."""
         query = {"field": field, "part": part, "model": model}
-        tree = await self._server.find(_item_path(namespace, key) + "/embedding", query)
-        return None if tree is None else self._server.decode(_vector_of, tree)
+        request = operations.store_get_embedding(namespace, key, query=query)
+        answer = await self._server.find(request)
+        return None if answer is None else answer.read(_vector_of)
 
     async def get_embeddings(
         self, keys: Iterable[tuple[Namespace, str]], *, model: str | None = None
     ) -> dict[Name, list[float]]:
         """Return the vectors of the whole values of items; one without a vector is left out."""
         body = _names(keys) | {"model": model}
-        tree = await self._server.read("POST", "/items/embeddings", body=body)
+        answer = await self._server.call(operations.store_get_embeddings(body=body))
         return dict(
-            self._server.decode_list(
-                lambda one: ((tuple(one["namespace"]), str(one["key"])), _vector_of(one)),
-                tree,
+            answer.members(
                 "vectors",
+                lambda one: ((tuple(one["namespace"]), str(one["key"])), _vector_of(one)),
             )
         )
 
@@ -265,7 +264,7 @@ class HTTPStore(RemoteClient):
 
     async def delete_batch(self, keys: Iterable[tuple[Namespace, str]]) -> int:
         """Delete items with their vectors, in one transaction; return the number that existed."""
-        return await self._server.write_and_count("/items/delete", _names(keys), once=False)
+        return await self._server.count(operations.store_delete_batch(body=_names(keys)))
 
     async def delete_matching(
         self, namespace: Namespace, filter: Mapping[str, Any], *, prefix: bool = False
@@ -276,18 +275,18 @@ class HTTPStore(RemoteClient):
             ValueError: the filter is empty: `clear_namespace` deletes everything.
         """
         body = {"filter": dict(filter), "prefix": prefix}
-        return await self._server.write_and_count(f"{_path(namespace)}/delete", body, once=False)
+        return await self._server.count(operations.store_delete_matching(namespace, body=body))
 
     async def forget_namespace(self, namespace: Namespace) -> int:
         """Erase all items of the namespace and of all below it; return their number.
 
         No word of them is left in a text index: see `memalchemy.Store.forget_namespace`.
         """
-        return await self._server.write_and_count(f"{_path(namespace)}/forget")
+        return await self._server.count(operations.store_forget_namespace(namespace))
 
     async def sweep(self) -> int:
         """Delete the items that have expired; return their number."""
-        return await self._server.write_and_count("/sweep")
+        return await self._server.count(operations.store_sweep())
 
     async def delete(
         self, namespace: Namespace, key: str, *, expected_version: int | Unset = UNSET
@@ -297,24 +296,22 @@ class HTTPStore(RemoteClient):
         Raises:
             Conflict: the item is not at *expected_version*.
         """
-        query = {"expected_version": None if expected_version is UNSET else expected_version}
+        query = {"expected_version": given(expected_version)}
         with operation("store.delete"), _conflicts_with_items():
-            tree = await self._server.change("DELETE", _item_path(namespace, key), query=query)
-        return tree is not None
+            answer = await self._server.find(operations.store_delete(namespace, key, query=query))
+        return answer is not None
 
     async def clear_namespace(self, namespace: Namespace, *, prefix: bool = False) -> int:
         """Delete all items of the namespace, with *prefix* also those below it; return how many."""
-        query = {"below": "true"} if prefix else {}
-        tree = await self._server.change("DELETE", _path(namespace), query=query)
-        return self._server.decode(lambda found: int(found["count"]), tree, writes=True)
+        request = operations.store_clear(namespace, query={"below": bool(prefix)})
+        return await self._server.count(request)
 
     async def list_keys(
         self, namespace: Namespace, limit: int = 100, *, prefix: str | None = None
     ) -> list[str]:
         """Return keys of exactly this namespace, in code point order, at most *limit*."""
-        path = f"{_path(namespace)}/keys"
-        query = {"prefix": prefix}
-        return await self._server.all_pages(path, "keys", query, check_limit(limit))
+        request = operations.store_list_keys(namespace, query={"prefix": prefix})
+        return await self._server.all_pages(request, "keys", str, check_limit(limit))
 
     async def list_items(
         self,
@@ -325,44 +322,41 @@ class HTTPStore(RemoteClient):
         order: ItemOrder = "newest",
     ) -> list[StoreItem]:
         """Return items of the namespace, with *prefix* also of those below it, at most *limit*."""
-        path, query = _listing(namespace, prefix, order)
-        trees = await self._server.all_pages(path, "items", query, check_limit(limit))
-        return await offload(trees, lambda: [self._server.decode(_item, tree) for tree in trees])
+        request = operations.store_list(namespace, query={"order": order, "below": bool(prefix)})
+        return await self._server.all_pages(request, "items", _item, check_limit(limit))
 
     async def iter_items(
         self, namespace: Namespace, *, prefix: bool = False, order: ItemOrder = "newest"
     ) -> AsyncGenerator[StoreItem]:
         """Yield all items of the namespace, with *prefix* also of those below it, page by page."""
-        path, query = _listing(namespace, prefix, order)
-        pages = self._server.pages(path, "items", query, None)
-        async with aclosing(pages):
+        request = operations.store_list(namespace, query={"order": order, "below": bool(prefix)})
+        async with aclosing(self._server.pages(request, "items", _item, None)) as pages:
             async for some in pages:
-                for one in some:
-                    yield self._server.decode(_item, one)
+                for item in some:
+                    yield item
 
     async def iter_keys(
         self, namespace: Namespace, *, prefix: str | None = None
     ) -> AsyncGenerator[str]:
         """Yield all keys of exactly this namespace, in code point order, page by page."""
-        pages = self._server.pages(f"{_path(namespace)}/keys", "keys", {"prefix": prefix}, None)
-        async with aclosing(pages):
+        request = operations.store_list_keys(namespace, query={"prefix": prefix})
+        async with aclosing(self._server.pages(request, "keys", str, None)) as pages:
             async for some in pages:
-                for one in some:
-                    yield self._server.decode(str, one)
+                for key in some:
+                    yield key
 
     async def count(self, namespace: Namespace, *, prefix: bool = False) -> int:
         """Count the items of the namespace, with *prefix* also those below it."""
-        query = {"below": "true"} if prefix else {}
-        tree = await self._server.read("GET", f"{_path(namespace)}/count", query)
-        return self._server.decode(lambda found: int(found["count"]), tree)
+        request = operations.store_count(namespace, query={"below": bool(prefix)})
+        return await self._server.count(request)
 
     async def list_namespaces(
         self, prefix: Namespace | None = None, limit: int = 100
     ) -> list[tuple[str, ...]]:
         """Return namespaces that hold an item, at most *limit*; those from *prefix* on down."""
-        query = {"prefix": None if prefix is None else spelled(check_namespace(prefix))}
-        found = await self._server.all_pages("/store", "namespaces", query, check_limit(limit))
-        return [tuple(parts) for parts in found]
+        query = {"prefix": None if prefix is None else encode_namespace(prefix)}
+        request = operations.store_list_namespaces(query=query)
+        return await self._server.all_pages(request, "namespaces", tuple, check_limit(limit))
 
     async def search(
         self,
@@ -398,8 +392,8 @@ class HTTPStore(RemoteClient):
             "mmr": mmr,
         }
         with operation("store.search"):
-            tree = await self._server.read("POST", f"{_path(namespace)}/search", body=body)
-        return self._server.decode_list(_hit, tree, "hits")
+            answer = await self._server.call(operations.store_search(namespace, body=body))
+        return answer.members("hits", _hit)
 
     async def search_by_embedding(
         self,
@@ -426,18 +420,6 @@ class HTTPStore(RemoteClient):
             embedding=query_embedding,
             model=model,
         )
-
-
-def _path(namespace: Namespace) -> str:
-    return "/store/" + namespace_path(check_namespace(namespace))
-
-
-def _item_path(namespace: Namespace, key: str) -> str:
-    return f"{_path(namespace)}/items/{wire.quote_id(check_name(key, 'key'))}"
-
-
-def _listing(namespace: Namespace, prefix: bool, order: str) -> tuple[str, dict[str, Any]]:
-    return f"{_path(namespace)}/items", {"order": order} | ({"below": "true"} if prefix else {})
 
 
 def _item(tree: Mapping[str, Any]) -> StoreItem:
@@ -468,10 +450,6 @@ def _vector_of(tree: Mapping[str, Any]) -> list[float]:
 
 def _vector(given: Sequence[float] | None) -> list[float] | None:
     return None if given is None else [float(part) for part in given]
-
-
-def _seconds(ttl: Seconds | None) -> float | None:
-    return None if ttl is None else to_timedelta(ttl).total_seconds()
 
 
 def _name(namespace: Namespace, key: str) -> dict[str, Any]:

@@ -16,12 +16,11 @@ from memalchemy.contracts import (
     Unset,
     check_limit,
     check_time,
-    to_timedelta,
 )
 from memalchemy.events import operation
-from memalchemy.http import wire
+from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
-from memalchemy.http.client._client import RemoteClient, namespace_path
+from memalchemy.http.client._client import RemoteClient, given, seconds
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.keys import check_entry_key, check_list, check_namespace, check_thread_id
 
@@ -52,7 +51,6 @@ class HTTPThreadLog(RemoteClient):
     ) -> None:
         super().__init__(base_url, headers, auth, timeout, token=token)
         self.namespace = check_namespace(namespace)
-        self._path = "/logs/" + namespace_path(self.namespace)
 
     async def append(
         self,
@@ -76,10 +74,10 @@ class HTTPThreadLog(RemoteClient):
         """
         body = await _new_entries(entries, keys, expected_version, occurred_at, ttl)
         body["new_keys"] = new_keys
-        path = f"{self._log_path(thread_id)}/entries"
+        request = operations.log_append(self.namespace, thread_id, body=body)
         with operation("thread.append", thread_id=thread_id):
-            tree = await self._server.change("POST", path, body)
-        return self._server.decode(lambda found: list(found["positions"]), tree, writes=True)
+            answer = await self._server.call(request)
+        return answer.value("positions", list)
 
     async def replace_suffix(
         self,
@@ -98,24 +96,21 @@ class HTTPThreadLog(RemoteClient):
         """
         body = await _new_entries(entries, keys, expected_version, occurred_at, ttl)
         body["after"] = int(after)
-        path = f"{self._log_path(thread_id)}/entries"
+        request = operations.log_replace_suffix(self.namespace, thread_id, body=body)
         with operation("thread.replace", thread_id=thread_id):
-            tree = await self._server.change("PUT", path, body)
-        return self._server.decode(lambda found: list(found["positions"]), tree, writes=True)
+            answer = await self._server.call(request)
+        return answer.value("positions", list)
 
     async def pop(self, thread_id: str, *, expected_version: int | Unset = UNSET) -> Entry | None:
         """Remove the newest entry and return it; ``None`` if there is none.
 
         Of several that pop at once, no two are given the same entry.
         """
-        body = {"expected_version": None if expected_version is UNSET else expected_version}
+        body = {"expected_version": given(expected_version)}
         with operation("thread.pop", thread_id=thread_id):
-            tree = await self._server.change("POST", f"{self._log_path(thread_id)}/pop", body)
-        return self._server.decode(
-            lambda found: None if found["entry"] is None else wire.decode_entry(found["entry"]),
-            tree,
-            writes=True,
-        )
+            request = operations.log_pop(self.namespace, thread_id, body=body)
+            answer = await self._server.call(request)
+        return answer.value("entry", lambda one: None if one is None else wire.decode_entry(one))
 
     async def edit(
         self,
@@ -128,10 +123,10 @@ class HTTPThreadLog(RemoteClient):
         """Change the value of the entry at *position*; return whether it existed."""
         body = {
             "value": jsonable(value),
-            "expected_version": None if expected_version is UNSET else expected_version,
+            "expected_version": given(expected_version),
         }
-        path = f"{self._log_path(thread_id)}/entries/{int(position)}"
-        return await self._server.change("PUT", path, body) is not None
+        request = operations.log_edit(self.namespace, thread_id, position, body=body)
+        return await self._server.find(request) is not None
 
     async def remove(
         self,
@@ -143,22 +138,22 @@ class HTTPThreadLog(RemoteClient):
         """Remove the entries at *positions*, in one transaction; return the number that existed."""
         body = {
             "positions": [int(one) for one in check_list(positions, "positions")],
-            "expected_version": None if expected_version is UNSET else expected_version,
+            "expected_version": given(expected_version),
         }
-        path = f"{self._log_path(thread_id)}/remove"
+        request = operations.log_remove(self.namespace, thread_id, body=body)
         with operation("thread.remove", thread_id=thread_id):
-            return await self._server.write_and_count(path, body, once=False)
+            return await self._server.count(request)
 
     async def clear(self, thread_id: str, *, expected_version: int | Unset = UNSET) -> int:
         """Remove all entries; return their number. The log itself stays, and its versions go on."""
-        query = {"expected_version": None if expected_version is UNSET else expected_version}
-        path = f"{self._log_path(thread_id)}/entries"
-        tree = await self._server.change("DELETE", path, query=query)
-        return self._server.decode(lambda found: int(found["count"]), tree, writes=True)
+        query = {"expected_version": given(expected_version)}
+        request = operations.log_clear(self.namespace, thread_id, query=query)
+        return await self._server.count(request)
 
     async def delete(self, thread_id: str) -> bool:
         """Delete this log of the thread; return whether it existed. Its other logs stay."""
-        return await self._server.change("DELETE", self._log_path(thread_id)) is not None
+        request = operations.log_delete(self.namespace, thread_id)
+        return await self._server.find(request) is not None
 
     async def fork(
         self,
@@ -183,14 +178,15 @@ class HTTPThreadLog(RemoteClient):
             "namespace": None if namespace is None else list(check_namespace(namespace)),
         }
         with operation("thread.fork", thread_id=thread_id):
-            tree = await self._server.write(f"{self._log_path(thread_id)}/fork", body, once=False)
-        return self._server.decode(lambda found: str(found["thread_id"]), tree, writes=True)
+            request = operations.log_fork(self.namespace, thread_id, body=body)
+            answer = await self._server.call(request)
+        return answer.value("thread_id", str)
 
     async def tail(
         self, thread_id: str, limit: int = 100, *, before: int | None = None
     ) -> list[Entry]:
         """Return the newest *limit* entries, the oldest first; those below position *before*."""
-        query = {"newest_first": "true", "before": before}
+        query = {"newest_first": True, "before": before}
         return (await self._entries(thread_id, query, check_limit(limit)))[::-1]
 
     async def range(
@@ -223,13 +219,12 @@ class HTTPThreadLog(RemoteClient):
 
         They are read in pages of 500.
         """
-        path = f"{self._log_path(thread_id)}/entries"
-        query: dict[str, Any] = {"newest_first": "true"} if newest_first else {"after": after}
-        pages = self._server.pages(path, "entries", query, None)
+        query: dict[str, Any] = {"newest_first": True} if newest_first else {"after": after}
+        request = operations.log_entries(self.namespace, thread_id, query=query)
+        pages = self._server.pages(request, "entries", wire.decode_entry, None)
         async with aclosing(pages):
             async for some in pages:
-                for one in some:
-                    entry = self._server.decode(wire.decode_entry, one)
+                for entry in some:
                     if entry.position <= after:
                         return
                     yield entry
@@ -243,11 +238,9 @@ class HTTPThreadLog(RemoteClient):
             "key": check_entry_key(key),
             "thread_id": None if thread_id is None else check_thread_id(thread_id),
         }
-        tree = await self._server.read("POST", f"{self._path}/find", body=body)
+        answer = await self._server.call(operations.log_find(self.namespace, body=body))
         return dict(
-            self._server.decode_list(
-                lambda one: (str(one["thread_id"]), wire.decode_entry(one)), tree, "entries"
-            )
+            answer.members("entries", lambda one: (str(one["thread_id"]), wire.decode_entry(one)))
         )
 
     async def read_threads(
@@ -258,65 +251,60 @@ class HTTPThreadLog(RemoteClient):
         With *newest* only the newest entry of each.
         """
         body = {"thread_ids": _thread_ids(thread_ids), "newest": newest}
-        tree = await self._server.read("POST", f"{self._path}/read", body=body)
+        answer = await self._server.call(operations.log_read_threads(self.namespace, body=body))
         return dict(
-            self._server.decode_list(
-                lambda one: (str(one["thread_id"]), list(map(wire.decode_entry, one["entries"]))),
-                tree,
+            answer.members(
                 "threads",
+                lambda one: (str(one["thread_id"]), list(map(wire.decode_entry, one["entries"]))),
             )
         )
 
     async def last_written(self, thread_ids: Sequence[str]) -> dict[str, datetime]:
         """Return the time of the last write of each of these threads that has an entry."""
         body = {"thread_ids": _thread_ids(thread_ids)}
-        tree = await self._server.read("POST", f"{self._path}/last-written", body=body)
+        answer = await self._server.call(operations.log_last_written(self.namespace, body=body))
         return dict(
-            self._server.decode_list(
-                lambda one: (str(one["thread_id"]), datetime.fromisoformat(one["updated_at"])),
-                tree,
+            answer.members(
                 "threads",
+                lambda one: (str(one["thread_id"]), datetime.fromisoformat(one["updated_at"])),
             )
         )
 
     async def count(self, thread_id: str) -> int:
         """Count the entries of the log."""
-        tree = await self._server.read("GET", f"{self._log_path(thread_id)}/count")
-        return self._server.decode(lambda found: int(found["count"]), tree)
+        request = operations.log_count(self.namespace, thread_id)
+        return await self._server.count(request)
 
     async def version(self, thread_id: str) -> int:
         """Return the log's version, which every write moves; 0 if the log does not exist."""
-        tree = await self._server.read("GET", self._log_path(thread_id))
-        return self._server.decode(lambda found: int(found["version"]), tree)
+        request = operations.log_version(self.namespace, thread_id)
+        return (await self._server.call(request)).value("version", int)
 
     async def list_threads(self, limit: int = 100, pattern: str = "*") -> list[str]:
         """Return the ids of threads with an entry, most recently written first."""
-        query = {"pattern": pattern}
-        return await self._server.all_pages(self._path, "threads", query, check_limit(limit))
+        request = operations.list_logs(self.namespace, query={"pattern": pattern})
+        return await self._server.all_pages(request, "threads", str, check_limit(limit))
 
     async def count_threads(self, pattern: str = "*") -> int:
         """Count the threads with an entry whose ids match the glob."""
-        return await self._server.read_count(f"{self._path}/count", {"pattern": pattern})
+        request = operations.log_count_threads(self.namespace, body={"pattern": pattern})
+        return await self._server.count(request)
 
     async def search(
         self, query: str, limit: int = 10, *, thread_id: str | None = None
     ) -> list[EntryHit]:
         """Return entries that hold words of *query*, best first; of one thread, or of all."""
         body = {"query": query, "limit": check_limit(limit), "thread_id": thread_id}
-        tree = await self._server.read("POST", f"{self._path}/search", body=body)
-        hits: Any = self._server.decode_list(wire.decode_entry, tree, "entries")
+        answer = await self._server.call(operations.log_search(self.namespace, body=body))
+        hits: Any = answer.members("entries", wire.decode_entry)
         found: list[EntryHit] = hits
         return found
-
-    def _log_path(self, thread_id: str) -> str:
-        return f"{self._path}/{wire.quote_id(check_thread_id(thread_id))}"
 
     async def _entries(
         self, thread_id: str, query: Mapping[str, Any], limit: int | None
     ) -> list[Entry]:
-        path = f"{self._log_path(thread_id)}/entries"
-        trees = await self._server.all_pages(path, "entries", query, limit)
-        return [self._server.decode(wire.decode_entry, tree) for tree in trees]
+        request = operations.log_entries(self.namespace, thread_id, query=query)
+        return await self._server.all_pages(request, "entries", wire.decode_entry, limit)
 
 
 async def _new_entries(
@@ -332,20 +320,13 @@ async def _new_entries(
         NotSerialisable, TooLarge: one of them cannot be stored.
         ValueError: there is not a key, or a time, for each entry.
     """
-    given = list(entries) if isinstance(entries, list) else [entries]
-    names = for_each(keys, len(given), "keys", str)
-    for key in names:
-        if key is not None:
-            check_entry_key(key)
-    times = for_each(occurred_at, len(given), "occurred_at", datetime)
-    trees = await offload(given, lambda: [jsonable(value) for value in given])
+    values = list(entries) if isinstance(entries, list) else [entries]
+    marks = keys_and_times(len(values), keys, occurred_at)
+    trees = await offload(values, lambda: [jsonable(value) for value in values])
     return {
-        "entries": [
-            {"value": tree, "key": key, "occurred_at": None if at is None else at.isoformat()}
-            for tree, key, at in zip(trees, names, times, strict=True)
-        ],
-        "expected_version": None if expected_version is UNSET else expected_version,
-        "ttl": None if ttl is None else to_timedelta(ttl).total_seconds(),
+        "entries": [{"value": tree} | mark for tree, mark in zip(trees, marks, strict=True)],
+        "expected_version": given(expected_version),
+        "ttl": seconds(ttl),
     }
 
 
@@ -353,7 +334,28 @@ def _thread_ids(given: Sequence[str]) -> list[str]:
     return [check_thread_id(one) for one in check_list(given, "thread_ids")]
 
 
-def for_each(given: Any, number: int, name: str, kind: type) -> list[Any]:
+def keys_and_times(
+    number: int,
+    keys: Sequence[str | None] | str | None,
+    occurred_at: datetime | Sequence[datetime] | None,
+) -> list[dict[str, Any]]:
+    """Return the key and the time of each of a *number* of new entries, as they travel.
+
+    Raises:
+        ValueError: there is not a key, or a time, for each entry.
+    """
+    names = _for_each(keys, number, "keys", str)
+    for key in names:
+        if key is not None:
+            check_entry_key(key)
+    times = _for_each(occurred_at, number, "occurred_at", datetime)
+    return [
+        {"key": key, "occurred_at": None if at is None else at.isoformat()}
+        for key, at in zip(names, times, strict=True)
+    ]
+
+
+def _for_each(given: Any, number: int, name: str, kind: type) -> list[Any]:
     """Return what was given for each of several things: one for all or one for each.
 
     Raises:

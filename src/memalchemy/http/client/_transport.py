@@ -113,51 +113,22 @@ class Transport:
         """
         await self._connections.close()
 
-    async def read(
+    async def send(
         self,
         method: str,
         path: str,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
-        *,
         headers: Mapping[str, str] | None = None,
-    ) -> Reply:
-        """Send a request that changes nothing, up to `ATTEMPTS` times."""
-        return await self._send(
-            method, path, query, body, headers or {}, writes=False, attempts=ATTEMPTS
-        )
-
-    async def write(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None = None,
         *,
-        query: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        repeats: bool = False,
+        writes: bool = False,
+        repeats: bool = True,
     ) -> Reply:
-        """Send a request that changes something, once.
+        """Send a request, up to `ATTEMPTS` times if it *repeats*.
 
-        If it *repeats*, it is sent up to `ATTEMPTS` times: its *headers* make sure that it is done
-        once.
+        One that *writes* repeats only if its *headers* make sure that it is done once.
         """
-        attempts = ATTEMPTS if repeats else 1
-        return await self._send(
-            method, path, query, body, headers or {}, writes=True, attempts=attempts
-        )
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, Any] | None,
-        body: Mapping[str, Any] | None,
-        headers: Mapping[str, str],
-        *,
-        writes: bool,
-        attempts: int,
-    ) -> Reply:
+        attempts, headers = ATTEMPTS if repeats else 1, headers or {}
         url = self._base + path + _query_string(query)
         content = None if body is None else await offload(body, lambda: wire.dumps(body))
         if content is not None and self.compresses and len(content) >= COMPRESSED_FROM:
@@ -302,9 +273,9 @@ def _refused_certificate(error: BaseException) -> str | None:
 
 def _query_string(query: Mapping[str, Any] | None) -> str:
     pairs = [
-        f"{name}={wire.quote_id(str(value))}"
+        f"{name}={'true' if value is True else wire.quote_id(str(value))}"
         for name, value in (query or {}).items()
-        if value is not None
+        if value is not None and value is not False
     ]
     return "?" + "&".join(pairs) if pairs else ""
 

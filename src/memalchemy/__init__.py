@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from memalchemy._lazy_imports import lazy_exports
 from memalchemy._version import __version__
+from memalchemy._wiring import wire
 from memalchemy.contracts import (
     UNSET,
     CheckpointInfo,
@@ -120,6 +121,14 @@ else:
             "threads": ("ThreadLog",),
         },
     )
+
+wire(
+    {
+        "column_types": "memalchemy.dialects.registry:find_column_types",
+        "reader": "memalchemy.integrations._importers:load_reader",
+        "thread_parts": "memalchemy.integrations._thread_parts:DECLARED",
+    }
+)
 
 __all__ = [
     "UNSET",

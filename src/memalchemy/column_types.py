@@ -31,6 +31,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeEngine
 
 from memalchemy._bounds import parse_metadata, parse_plain_json
+from memalchemy._wiring import wired
 from memalchemy.codec import vectors
 from memalchemy.errors import Corrupt
 from memalchemy.keys import decode_id, encode_id
@@ -132,6 +133,19 @@ class ColumnTypes:
         return Storage(LargeBinary(), vector_bytes, vector_floats)
 
 
+_PORTABLE = ColumnTypes()
+
+
+def column_types_on(sqlalchemy_name: str) -> ColumnTypes:
+    """Return the column types on SQLAlchemy's dialect of that name; portable ones if unknown.
+
+    They are those of the dialect that stands on it, which is loaded if it was not yet: a host that
+    maps the tables with an engine of its own has asked for no dialect.
+    """
+    find: Callable[[str], ColumnTypes | None] = wired("column_types")
+    return find(sqlalchemy_name) or _PORTABLE
+
+
 class StoredType(TypeDecorator[T]):
     """A column type whose `Storage` is its database's."""
 
@@ -166,9 +180,7 @@ class StoredType(TypeDecorator[T]):
         return self._storage_on(dialect).result_processor(self.impl_instance, dialect, coltype)
 
     def _storage_on(self, dialect: Dialect) -> Storage:
-        # By name, because dialects stand above the schema, and a process needs one of them.
-        find = import_module("memalchemy.dialects").column_types_on
-        return self.storage(find(dialect.name))
+        return self.storage(column_types_on(dialect.name))
 
 
 class Key(StoredType[str]):

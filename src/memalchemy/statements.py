@@ -128,7 +128,7 @@ class Statement(Generic[P]):
     ) -> None:
         module = build.__module__.removeprefix("memalchemy.")
         self.name: str = f"{module}.{build.__name__.lstrip('_')}"
-        self._build: Varying[..., Executable | None] = varies(build)
+        self._build: Varying[Dialect, ..., Executable | None] = varies(build)
         self._choices = choices
         self._built: dict[_Key, Executable | None] = {}
         self.__doc__ = build.__doc__

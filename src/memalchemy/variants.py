@@ -16,14 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from memalchemy.dialects import Dialect
 
+class TakesVariants(Protocol):
+    """A dialect, as far as variants go."""
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants that it takes, the one that decides first."""
+
+
+D = TypeVar("D", bound=TakesVariants)
 P = ParamSpec("P")
 T = TypeVar("T")
-Of = Callable[Concatenate["Dialect", P], T]
+Of = Callable[Concatenate[D, P], T]
 
 ONE_STATEMENT = "one_statement"
 """A save is one statement of data-modifying CTEs, and the rows of many are sent as arrays."""
@@ -38,29 +45,29 @@ A statement that names the value of that column is sent to one node, any other t
 """
 
 
-class Varying(Generic[P, T]):
+class Varying(Generic[D, P, T]):
     """A function of a dialect, with those that stand in its place on variants."""
 
-    def __init__(self, general: Of[P, T]) -> None:
+    def __init__(self, general: Of[D, P, T]) -> None:
         self._general = general
-        self._by_variant: dict[str, Of[P, T]] = {}
+        self._by_variant: dict[str, Of[D, P, T]] = {}
         update_wrapper(self, general)
 
-    def on(self, variant: str) -> Callable[[Of[P, T]], Of[P, T]]:
+    def on(self, variant: str) -> Callable[[Of[D, P, T]], Of[D, P, T]]:
         """Register the decorated function in place of the general one on *variant*."""
 
-        def registered(particular: Of[P, T]) -> Of[P, T]:
+        def registered(particular: Of[D, P, T]) -> Of[D, P, T]:
             assert variant not in self._by_variant, f"{self} has one on {variant}"
             self._by_variant[variant] = particular
             return particular
 
         return registered
 
-    def general(self, dialect: Dialect, *args: P.args, **kwargs: P.kwargs) -> T:
+    def general(self, dialect: D, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the general function: for those in its place that add to it."""
         return self._general(dialect, *args, **kwargs)
 
-    def __call__(self, dialect: Dialect, *args: P.args, **kwargs: P.kwargs) -> T:
+    def __call__(self, dialect: D, *args: P.args, **kwargs: P.kwargs) -> T:
         by_variant = self._by_variant
         if by_variant:
             for variant in dialect.variants:
@@ -69,10 +76,10 @@ class Varying(Generic[P, T]):
         return self._general(dialect, *args, **kwargs)
 
 
-def varies(general: Of[P, T]) -> Varying[P, T]:
+def varies(general: Of[D, P, T]) -> Varying[D, P, T]:
     """Let variants have a function of their own in place of *general*."""
     return Varying(general)
 
 
-def nothing(dialect: Dialect, **choices: Any) -> None:
+def nothing(dialect: TakesVariants, **choices: Any) -> None:
     """Build no statement: `Statement.on` takes it where a variant has none."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from memalchemy.cli.context import Context
+from memalchemy.cli.options import CommonOptions
 from memalchemy.errors import MemalchemyError
 
 LIMIT = 50
@@ -31,7 +33,6 @@ def complete_thread(typer_context: typer.Context, incomplete: str) -> list[str]:
 
     # Loaded here, since that takes no time of the database's.
     import memalchemy.checkpoints.checkpointer
-    import memalchemy.cli.context
     import memalchemy.log.listing  # noqa: F401
 
     try:
@@ -43,8 +44,6 @@ def complete_thread(typer_context: typer.Context, incomplete: str) -> list[str]:
 
 async def _threads(typer_context: typer.Context, incomplete: str) -> list[str]:
     from memalchemy import Checkpointer
-    from memalchemy.cli.context import Context
-    from memalchemy.cli.options import CommonOptions
     from memalchemy.log.listing import threads_by_prefix
 
     options, names = CommonOptions(), {field.name for field in fields(CommonOptions)}

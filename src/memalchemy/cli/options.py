@@ -11,7 +11,6 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from memalchemy._environment import SCHEMA_VARIABLE, URL_VARIABLE
-from memalchemy.cli.completion import complete_thread
 from memalchemy.cli.formatting import DataFormat, TableStyle
 from memalchemy.cli.usage import UsageError
 
@@ -142,22 +141,6 @@ class CommonOptions:
         return replace(self, **given)
 
 
-ThreadArgument = Annotated[
-    str,
-    typer.Argument(metavar="THREAD", help="Id of the thread.", autocompletion=complete_thread),
-]
-OptionalThreadArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="THREAD", help="One thread instead of all.", autocompletion=complete_thread
-    ),
-]
-ThreadOption = Annotated[
-    str | None,
-    typer.Option(
-        "--thread", metavar="THREAD", help="Only this thread.", autocompletion=complete_thread
-    ),
-]
 QueryArgument = Annotated[
     str, typer.Argument(metavar="QUERY", help="Words to look for; there are no operators.")
 ]

@@ -4,6 +4,7 @@
 a database each, and `DIALECTS` (registry.py) finds them and those of installed packages.
 """
 
+from memalchemy.column_types import column_types_on
 from memalchemy.dialects.base import (
     LOCKS,
     MAX_LISTED,
@@ -25,7 +26,6 @@ from memalchemy.dialects.base import (
 from memalchemy.dialects.namespace_range import in_namespace, namespace_binds
 from memalchemy.dialects.registry import (
     DIALECTS,
-    column_types_on,
     dialect_of,
     has_dynamic_types,
     parse_url,

@@ -152,10 +152,14 @@ def dialect_of(bind: Any) -> Dialect:
     return found[0]
 
 
-def column_types_on(sqlalchemy_name: str) -> ColumnTypes:
-    """Return the column types on SQLAlchemy's dialect of that name; portable ones if unknown."""
+def find_column_types(sqlalchemy_name: str) -> ColumnTypes | None:
+    """Return the column types of the dialects on SQLAlchemy's of that name; ``None`` without one.
+
+    Raises:
+        MemalchemyError: several stand on it and store columns in different ways.
+    """
     found = DIALECTS.on(sqlalchemy_name)
-    return found[0].column_types if found else ColumnTypes()
+    return found[0].column_types if found else None
 
 
 def has_dynamic_types(sqlalchemy_name: str) -> bool:

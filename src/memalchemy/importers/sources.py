@@ -12,10 +12,11 @@ The module of a source has
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from memalchemy._wiring import wired
 
 if TYPE_CHECKING:
     from memalchemy.importers.target import Record
@@ -48,10 +49,8 @@ class Source:
         return counted
 
     def _module(self) -> Any:
-        if self.needs_framework:
-            # The adapter comes first: if the framework is missing, it says which extra installs it.
-            importlib.import_module(f"memalchemy.integrations.{self.adapter or self.name}")
-        return importlib.import_module(f"memalchemy.integrations._importers.{self.name}")
+        adapter = (self.adapter or self.name) if self.needs_framework else None
+        return wired("reader")(self.name, adapter)
 
 
 SOURCES: dict[str, Source] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from memalchemy.inspection._logs import Namespace
 from memalchemy.keys import encode_namespace
 from memalchemy.memory.episodes import BY_TIME
 
@@ -31,6 +30,6 @@ def internal_binds(*, shown: bool) -> dict[str, Any]:
     return dict(zip(NAMES, [_NONE] * len(NAMES) if shown else PATTERNS, strict=True))
 
 
-def is_internal(namespace: Namespace) -> bool:
+def is_internal(namespace: tuple[str, ...]) -> bool:
     """Return whether a namespace holds internal items alone."""
     return _PATHS.fullmatch(encode_namespace(namespace)) is not None

@@ -8,12 +8,11 @@ declarations; they need no framework.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
+from memalchemy._wiring import wired
 from memalchemy.dialects import Dialect
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log.listing import list_logs_of_thread
@@ -21,8 +20,6 @@ from memalchemy.log.tables import Log
 from memalchemy.statements import Program
 
 Namespace = tuple[str, ...]
-
-_DECLARATIONS = "memalchemy.integrations._thread_parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +41,8 @@ class ThreadParts:
     is_of_one_step: Callable[[Namespace], bool] = lambda _: False
 
 
-@lru_cache(maxsize=1)
 def _declared() -> Mapping[str, ThreadParts]:
-    found: Mapping[str, ThreadParts] = importlib.import_module(_DECLARATIONS).DECLARED
+    found: Mapping[str, ThreadParts] = wired("thread_parts")
     return found
 
 

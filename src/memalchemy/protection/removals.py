@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     Executable,
@@ -47,12 +47,10 @@ from memalchemy.codec.signed_rows import ITEM, check_item
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, about
 from memalchemy.keys import encode_id, is_internal
+from memalchemy.protection.work import Work
 from memalchemy.schema import StoreItemRow
 from memalchemy.statements import Answer, Program, statement
 from memalchemy.variants import varies
-
-if TYPE_CHECKING:
-    from memalchemy.protection.signing import Work
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 

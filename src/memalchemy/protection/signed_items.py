@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Executable, Table, and_, bindparam, select, tuple_, type_coerce, update
 from sqlalchemy.types import NULLTYPE
@@ -39,11 +39,9 @@ from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id
 from memalchemy.protection.removals import hold_missing, prove_item
 from memalchemy.protection.signed_logs import errors_about
+from memalchemy.protection.work import Work
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.statements import Answer, Program, statement
-
-if TYPE_CHECKING:
-    from memalchemy.protection.signing import Work
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]

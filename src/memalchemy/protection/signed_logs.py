@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
@@ -50,12 +50,10 @@ from memalchemy.keys import log_key
 from memalchemy.protection.known_heads import KNOWN_HEAD, MOVED_HEAD, SIGNED_FIRST, KnownHead
 from memalchemy.protection.removals import hold_missing
 from memalchemy.protection.sealing import place_of_row
+from memalchemy.protection.work import Work
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
 from memalchemy.statements import Answer, Program, statement
 from memalchemy.variants import varies
-
-if TYPE_CHECKING:
-    from memalchemy.protection.signing import Work
 
 THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
 CHECKPOINTS: Table = CheckpointRow.__table__  # type: ignore[assignment]

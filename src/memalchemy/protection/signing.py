@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 from uuid import UUID
 
@@ -27,6 +26,7 @@ from memalchemy.protection.known_heads import KnownHead
 from memalchemy.protection.removals import RemovalSigner
 from memalchemy.protection.signed_items import ItemSigner
 from memalchemy.protection.signed_logs import LogSigner
+from memalchemy.protection.work import Work
 from memalchemy.statements import (
     ERASES,
     FINDS,
@@ -39,27 +39,6 @@ from memalchemy.statements import (
 
 T = TypeVar("T")
 Binds = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Effect of a statement: the table, and what it does to its rows."""
-
-    does: Literal["lock", "insert", "copy", "update", "delete", "save"]
-    """``copy`` inserts what it selects from the same table. ``save`` moves a head that is known and
-    inserts a checkpoint with its state, and binds the signatures of the three.
-    """
-    table: str
-    binds: frozenset[str]
-    """The names of its binds."""
-    erases: bool = False
-    """True if the statement is part of the removal of whole logs."""
-    removed: Executable | None = None
-    """The query that finds the logs or items which it will remove."""
-    proves: str | None = None
-    """The kind of proof that is needed before the statement is sent; see `statements.PROVES`."""
-    removes_tenant: bool = False
-    """True if it removes all that a tenant has in the table."""
 
 
 class Signer(Protocol):

@@ -38,7 +38,7 @@ from memalchemy.store.settings import Namespace, item_binds, writes_native_vecto
 from memalchemy.store.write import VectorRow, place_of
 
 if TYPE_CHECKING:
-    from memalchemy.store import Store
+    from memalchemy.store.store import Store
 
 OnConflict = Literal["error", "skip", "overwrite"]
 """The treatment of an existing item that holds something else."""

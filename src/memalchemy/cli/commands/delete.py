@@ -11,8 +11,9 @@ from memalchemy.cli.checkpoint_references import find_checkpoint
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.namespaces import find_checkpointer, thread_not_found
-from memalchemy.cli.options import OnlyNamespaceOption, ThreadArgument
+from memalchemy.cli.options import OnlyNamespaceOption
 from memalchemy.cli.parsers import parse_namespace
+from memalchemy.cli.thread_arguments import ThreadArgument
 from memalchemy.errors import NotFound
 
 

@@ -13,13 +13,9 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count
 from memalchemy.cli.json_lines import write_json_lines
 from memalchemy.cli.namespaces import thread_not_found
-from memalchemy.cli.options import (
-    MetadataOption,
-    OnlyNamespaceOption,
-    OutputOption,
-    ThreadOption,
-)
+from memalchemy.cli.options import MetadataOption, OnlyNamespaceOption, OutputOption
 from memalchemy.cli.parsers import parse_metadata, parse_namespace
+from memalchemy.cli.thread_arguments import ThreadOption
 from memalchemy.cli.usage import UsageError, require_exactly_one
 
 

@@ -12,8 +12,9 @@ import typer
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count
-from memalchemy.cli.options import MetadataOption, ThreadOption
+from memalchemy.cli.options import MetadataOption
 from memalchemy.cli.parsers import format_namespace, parse_metadata, parse_namespace
+from memalchemy.cli.thread_arguments import ThreadOption
 from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
 from memalchemy.errors import NotFound
 

@@ -10,7 +10,8 @@ from memalchemy.cli.checkpoint_references import find_checkpoint, find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.namespaces import find_checkpointer
-from memalchemy.cli.options import CHECKPOINT_FORMS, ThreadArgument, ThreadNamespaceOption
+from memalchemy.cli.options import CHECKPOINT_FORMS, ThreadNamespaceOption
+from memalchemy.cli.thread_arguments import ThreadArgument
 from memalchemy.cli.usage import usage_errors
 
 

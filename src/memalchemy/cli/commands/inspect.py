@@ -23,11 +23,11 @@ from memalchemy.cli.options import (
     LimitOption,
     OnlyNamespaceOption,
     PrefixOption,
-    ThreadArgument,
     ThreadNamespaceOption,
 )
 from memalchemy.cli.parsers import format_namespace, parse_namespace
 from memalchemy.cli.tables import Column, Excerpt
+from memalchemy.cli.thread_arguments import ThreadArgument
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count, format_time
-from memalchemy.cli.options import LimitOption, OptionalThreadArgument
+from memalchemy.cli.options import LimitOption
 from memalchemy.cli.parsers import format_namespace
 from memalchemy.cli.tables import Column
+from memalchemy.cli.thread_arguments import OptionalThreadArgument
 
 
 @command("ls", example="memalchemy --db sqlite:///agent.db log ls")

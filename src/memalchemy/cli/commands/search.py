@@ -13,15 +13,10 @@ from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count, escape_controls, format_json, format_time, style_hits
-from memalchemy.cli.options import (
-    LimitOption,
-    OnlyNamespaceOption,
-    PrefixOption,
-    QueryArgument,
-    ThreadOption,
-)
+from memalchemy.cli.options import LimitOption, OnlyNamespaceOption, PrefixOption, QueryArgument
 from memalchemy.cli.parsers import format_namespace, parse_namespace
 from memalchemy.cli.tables import Column
+from memalchemy.cli.thread_arguments import ThreadOption
 from memalchemy.cli.usage import UsageError, usage_errors
 
 Hit = Mapping[str, Any]

@@ -11,13 +11,8 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count, format_time
 from memalchemy.cli.namespaces import find_log
-from memalchemy.cli.options import (
-    CHECKPOINT_FORMS,
-    FullOption,
-    LimitOption,
-    ThreadArgument,
-    ThreadNamespaceOption,
-)
+from memalchemy.cli.options import CHECKPOINT_FORMS, FullOption, LimitOption, ThreadNamespaceOption
+from memalchemy.cli.thread_arguments import ThreadArgument
 from memalchemy.cli.transcript import TABLE, TranscriptPrinter, table_rows
 from memalchemy.cli.usage import UsageError
 from memalchemy.errors import NotFound

@@ -13,9 +13,10 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.namespaces import find_checkpointer
-from memalchemy.cli.options import OptionalThreadArgument, ThreadNamespaceOption
+from memalchemy.cli.options import ThreadNamespaceOption
 from memalchemy.cli.parsers import format_namespace
 from memalchemy.cli.tables import Bar, Column
+from memalchemy.cli.thread_arguments import OptionalThreadArgument
 from memalchemy.cli.usage import UsageError
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import DataFormat
 from memalchemy.cli.namespaces import thread_not_found
-from memalchemy.cli.options import FullOption, OnlyNamespaceOption, ThreadArgument
+from memalchemy.cli.options import FullOption, OnlyNamespaceOption
 from memalchemy.cli.parsers import parse_namespace
+from memalchemy.cli.thread_arguments import ThreadArgument
 from memalchemy.cli.transcript import TranscriptPrinter
 from memalchemy.cli.usage import UsageError
 from memalchemy.errors import DatabaseUnreachable, NotFound

@@ -15,8 +15,9 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT, OK
 from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.namespaces import thread_not_found
-from memalchemy.cli.options import AllTenantsOption, ThreadOption
+from memalchemy.cli.options import AllTenantsOption
 from memalchemy.cli.parsers import parse_sample
+from memalchemy.cli.thread_arguments import ThreadOption
 from memalchemy.cli.usage import UsageError, usage_errors
 
 if TYPE_CHECKING:

@@ -124,9 +124,9 @@ else:
 
 wire(
     {
+        "adapters": "memalchemy.integrations._declarations:DECLARATIONS",
         "column_types": "memalchemy.dialects.registry:find_column_types",
         "reader": "memalchemy.integrations._importers:load_reader",
-        "thread_parts": "memalchemy.integrations._thread_parts:DECLARED",
     }
 )
 

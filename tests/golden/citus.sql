@@ -514,7 +514,7 @@ FROM made
 -- database.tenant_wall.set_tenant(scope=transaction)
 SELECT set_config('memalchemy.tenant', $1::VARCHAR, true) AS tenant
 
--- inspection._statements.changed_items(below=False)
+-- inspection._statements.changed_items(below=False, internal=8)
 SELECT store_items.namespace, store_items.key, store_items.updated_at
 FROM store_items
 WHERE store_items.updated_at >= $1::TIMESTAMP WITH TIME ZONE
@@ -522,12 +522,16 @@ AND store_items.tenant = $2::VARCHAR
 AND store_items.namespace = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND store_items.namespace NOT LIKE $5::VARCHAR
-AND store_items.namespace NOT LIKE $6::VARCHAR
-AND store_items.namespace NOT LIKE $7::VARCHAR
-AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $5::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $6::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $7::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $8::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $9::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $10::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $11::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $12::VARCHAR ESCAPE '\'
 ORDER BY store_items.updated_at DESC
-LIMIT $9
+LIMIT $13
 
 -- inspection._statements.changed_logs()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
@@ -548,7 +552,7 @@ FROM (
   AND threads.namespace < $3::VARCHAR
   LIMIT $4) AS some_logs
 
--- inspection._statements.count_some_items(below=False)
+-- inspection._statements.count_some_items(below=False, internal=8)
 SELECT count(*) AS items
 FROM (
   SELECT 1 AS one
@@ -557,11 +561,15 @@ FROM (
   AND store_items.namespace = $2::VARCHAR
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-  AND store_items.namespace NOT LIKE $4::VARCHAR
-  AND store_items.namespace NOT LIKE $5::VARCHAR
-  AND store_items.namespace NOT LIKE $6::VARCHAR
-  AND store_items.namespace NOT LIKE $7::VARCHAR
-  LIMIT $8) AS some_items
+  AND store_items.namespace NOT LIKE $4::VARCHAR ESCAPE '\'
+  AND store_items.namespace NOT LIKE $5::VARCHAR ESCAPE '\'
+  AND store_items.namespace NOT LIKE $6::VARCHAR ESCAPE '\'
+  AND store_items.namespace NOT LIKE $7::VARCHAR ESCAPE '\'
+  AND store_items.namespace NOT LIKE $8::VARCHAR ESCAPE '\'
+  AND store_items.namespace NOT LIKE $9::VARCHAR ESCAPE '\'
+  AND store_items.namespace NOT LIKE $10::VARCHAR ESCAPE '\'
+  AND store_items.namespace NOT LIKE $11::VARCHAR ESCAPE '\'
+  LIMIT $12) AS some_items
 
 -- inspection._statements.find_checkpoints()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
@@ -573,7 +581,7 @@ AND checkpoints.checkpoint_id IN (
     SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- inspection._statements.list_item_rows(order=newest, below=False, after=False)
+-- inspection._statements.list_item_rows(order=newest, below=False, after=False, internal=8)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.signature,
@@ -589,12 +597,16 @@ WHERE store_items.tenant = $2::VARCHAR
 AND store_items.namespace = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND store_items.namespace NOT LIKE $5::VARCHAR
-AND store_items.namespace NOT LIKE $6::VARCHAR
-AND store_items.namespace NOT LIKE $7::VARCHAR
-AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $5::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $6::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $7::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $8::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $9::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $10::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $11::VARCHAR ESCAPE '\'
+AND store_items.namespace NOT LIKE $12::VARCHAR ESCAPE '\'
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
-LIMIT $9
+LIMIT $13
 
 -- inspection._statements.list_recent(scope=tenant, like=False, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,

@@ -412,7 +412,7 @@ WHEN sys_context('USERENV', 'DATABASE_ROLE') = 'PRIMARY' THEN 1
 ELSE 0 END AS writes
 FROM DUAL
 
--- inspection._statements.changed_items(below=False)
+-- inspection._statements.changed_items(below=False, internal=8)
 SELECT store_items.namespace, store_items.key, store_items.updated_at
 FROM store_items
 WHERE store_items.updated_at >= :p_after
@@ -420,10 +420,14 @@ AND store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
-AND store_items.namespace NOT LIKE :p_internal_0
-AND store_items.namespace NOT LIKE :p_internal_1
-AND store_items.namespace NOT LIKE :p_internal_2
-AND store_items.namespace NOT LIKE :p_internal_3
+AND store_items.namespace NOT LIKE :p_internal_0 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_1 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_2 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_3 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_4 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_5 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_6 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_7 ESCAPE '\'
 ORDER BY store_items.updated_at DESC
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -446,7 +450,7 @@ FROM (
   AND threads.namespace < :k_beyond
   FETCH FIRST :p_limit ROWS ONLY) some_logs
 
--- inspection._statements.count_some_items(below=False)
+-- inspection._statements.count_some_items(below=False, internal=8)
 SELECT count(*) AS items
 FROM (
   SELECT 1 AS one
@@ -455,10 +459,14 @@ FROM (
   AND store_items.namespace = :k_namespace
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > :p_now)
-  AND store_items.namespace NOT LIKE :p_internal_0
-  AND store_items.namespace NOT LIKE :p_internal_1
-  AND store_items.namespace NOT LIKE :p_internal_2
-  AND store_items.namespace NOT LIKE :p_internal_3
+  AND store_items.namespace NOT LIKE :p_internal_0 ESCAPE '\'
+  AND store_items.namespace NOT LIKE :p_internal_1 ESCAPE '\'
+  AND store_items.namespace NOT LIKE :p_internal_2 ESCAPE '\'
+  AND store_items.namespace NOT LIKE :p_internal_3 ESCAPE '\'
+  AND store_items.namespace NOT LIKE :p_internal_4 ESCAPE '\'
+  AND store_items.namespace NOT LIKE :p_internal_5 ESCAPE '\'
+  AND store_items.namespace NOT LIKE :p_internal_6 ESCAPE '\'
+  AND store_items.namespace NOT LIKE :p_internal_7 ESCAPE '\'
   FETCH FIRST :p_limit ROWS ONLY) some_items
 
 -- inspection._statements.find_checkpoints()
@@ -471,7 +479,7 @@ AND checkpoints.checkpoint_id IN (
     SELECT each_.checkpoint_id
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- inspection._statements.list_item_rows(order=newest, below=False, after=False)
+-- inspection._statements.list_item_rows(order=newest, below=False, after=False, internal=8)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.signature,
@@ -487,10 +495,14 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
-AND store_items.namespace NOT LIKE :p_internal_0
-AND store_items.namespace NOT LIKE :p_internal_1
-AND store_items.namespace NOT LIKE :p_internal_2
-AND store_items.namespace NOT LIKE :p_internal_3
+AND store_items.namespace NOT LIKE :p_internal_0 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_1 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_2 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_3 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_4 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_5 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_6 ESCAPE '\'
+AND store_items.namespace NOT LIKE :p_internal_7 ESCAPE '\'
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 

@@ -455,7 +455,7 @@ FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
 -- database.sqlite.shrink.file_step(what=incremental)
 PRAGMA auto_vacuum = INCREMENTAL
 
--- inspection._statements.changed_items(below=False)
+-- inspection._statements.changed_items(below=False, internal=8)
 SELECT store_items.namespace, store_items."key", store_items.updated_at
 FROM store_items
 WHERE store_items.updated_at >= ?
@@ -463,10 +463,14 @@ AND store_items.tenant = ?
 AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-AND store_items.namespace NOT LIKE ?
-AND store_items.namespace NOT LIKE ?
-AND store_items.namespace NOT LIKE ?
-AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
 ORDER BY store_items.updated_at DESC
 LIMIT ?
 OFFSET ?
@@ -492,7 +496,7 @@ FROM (
   LIMIT ?
   OFFSET ?) AS some_logs
 
--- inspection._statements.count_some_items(below=False)
+-- inspection._statements.count_some_items(below=False, internal=8)
 SELECT count(*) AS items
 FROM (
   SELECT 1 AS one
@@ -501,10 +505,14 @@ FROM (
   AND store_items.namespace = ?
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > ?)
-  AND store_items.namespace NOT LIKE ?
-  AND store_items.namespace NOT LIKE ?
-  AND store_items.namespace NOT LIKE ?
-  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ? ESCAPE '\'
+  AND store_items.namespace NOT LIKE ? ESCAPE '\'
+  AND store_items.namespace NOT LIKE ? ESCAPE '\'
+  AND store_items.namespace NOT LIKE ? ESCAPE '\'
+  AND store_items.namespace NOT LIKE ? ESCAPE '\'
+  AND store_items.namespace NOT LIKE ? ESCAPE '\'
+  AND store_items.namespace NOT LIKE ? ESCAPE '\'
+  AND store_items.namespace NOT LIKE ? ESCAPE '\'
   LIMIT ?
   OFFSET ?) AS some_items
 
@@ -521,7 +529,7 @@ AND checkpoints.checkpoint_id IN (
   SELECT listed.checkpoint_id
   FROM listed)
 
--- inspection._statements.list_item_rows(order=newest, below=False, after=False)
+-- inspection._statements.list_item_rows(order=newest, below=False, after=False, internal=8)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.signature,
@@ -537,10 +545,14 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-AND store_items.namespace NOT LIKE ?
-AND store_items.namespace NOT LIKE ?
-AND store_items.namespace NOT LIKE ?
-AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
+AND store_items.namespace NOT LIKE ? ESCAPE '\'
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?

@@ -21,6 +21,7 @@ from subjects import FRAMEWORKS, INSTALLED
 
 from memalchemy import Database, Store, UnknownURL, sync
 from memalchemy.integrations._base import Adapter, AnyDatabase, SyncAdapter, blocking, paged
+from memalchemy.integrations._declarations import BY_ADAPTER
 from servers import Postgres, migrated_database
 from waiting import A_WHILE
 
@@ -62,6 +63,11 @@ def test_every_public_adapter_is_tested_here(name: str) -> None:
 
     assert public - parts == set(INSTALLED[name].ADAPTERS)
     assert not [one for one in parts if issubclass(one, Adapter)]
+
+
+@each_adapter
+def test_every_adapter_is_declared_with_the_root_of_its_namespaces(cls: type[Any]) -> None:
+    assert cls.root == BY_ADAPTER[cls.__module__.split(".")[2]].root
 
 
 @each_adapter

@@ -78,12 +78,10 @@ class TranscriptPrinter:
     def print_record(self, record: dict[str, Any], *, name_namespace: bool) -> None:
         """Print a record of `Activity`; with *name_namespace* where the namespace changes.
 
-        LangGraph's writes that only name the node to run next are left out, and those in which a
-        task repeats the answer that it takes.
+        Writes that say nothing to people are left out, such as LangGraph's that only name the node
+        to run next, and those in which a task repeats the answer that it takes.
         """
-        if record["kind"] == "write" and (
-            record["channel"].startswith("branch:to:") or self._repeats_answer(record)
-        ):
+        if record["kind"] == "write" and (_is_silent(record) or self._repeats_answer(record)):
             return
         if name_namespace and record["namespace"] != self._namespace:
             self._namespace = record["namespace"]
@@ -164,6 +162,14 @@ class TranscriptPrinter:
                 f"… {count(left, 'more character')} folded; --full shows all", indent=indent,
                 style="dim",
             )  # fmt: skip
+
+
+def _is_silent(write: dict[str, Any]) -> bool:
+    """Return whether the adapter of its namespace declares that a write says nothing to people."""
+    from memalchemy.adapters import views_of
+
+    silent = [one for view in views_of(write["namespace"]) for one in view.silent_channels]
+    return str(write["channel"]).startswith(tuple(silent))
 
 
 def fold(text: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module, metadata
+from importlib import import_module
 from os import PathLike, fspath
 from typing import Any, cast
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from memalchemy._entry_points import entry_points, load_entry_point
 from memalchemy.column_types import ColumnTypes
 from memalchemy.dialects.base import Dialect
 from memalchemy.dialects.urls import EXPECTED, Target, file_url, sqlite_url, url_of_hosts
@@ -95,24 +96,7 @@ class Dialects(Mapping[str, Dialect]):
             module, _, class_name = _BUILT_IN[name].partition(":")
             made: Dialect = getattr(import_module(module), class_name)()
             return made
-        entries = _entry_points().get(name, ())
-        if not entries:
-            raise KeyError(name)
-        packages = [entry.dist.name if entry.dist else "an unknown package" for entry in entries]
-        if len(entries) > 1:
-            raise MemalchemyError(
-                f"the dialect {name!r} is in several packages: {', '.join(sorted(packages))}; "
-                "uninstall all but one"
-            )
-        described = f"the dialect {name!r} of the package {packages[0]} ({entries[0].value})"
-        try:
-            loaded = entries[0].load()
-        except Exception as error:
-            raise MemalchemyError(
-                f"{described} cannot be imported: {type(error).__name__}: {error}"
-            ) from error
-        if problem := _problem(loaded, name):
-            raise MemalchemyError(f"{described} {problem}")
+        loaded = load_entry_point(ENTRY_POINTS, name, "dialect", _problem)
         return cast(Dialect, loaded())
 
 
@@ -244,10 +228,6 @@ def _names(dialects: Iterable[Dialect]) -> str:
     return ", ".join(sorted(one.name for one in dialects))
 
 
-def _entry_points() -> Mapping[str, tuple[metadata.EntryPoint, ...]]:
-    """Return the entry points of installed packages by name, but for names of memalchemy's own."""
-    found: dict[str, tuple[metadata.EntryPoint, ...]] = {}
-    for entry in metadata.entry_points(group=ENTRY_POINTS):
-        if entry.name not in _BUILT_IN:
-            found[entry.name] = (*found.get(entry.name, ()), entry)
-    return found
+def _entry_points() -> list[str]:
+    """Return the names of the dialects of installed packages, but for memalchemy's own names."""
+    return [name for name in entry_points(ENTRY_POINTS) if name not in _BUILT_IN]

@@ -1,35 +1,60 @@
-"""Internal items: indexes and bookkeeping that the library and its adapters keep in the store."""
+"""Internal items: indexes and notes that the library and its adapters keep in the store."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
+from memalchemy.adapters import MOST_PATTERNS, internal_patterns, like_patterns
 from memalchemy.keys import encode_namespace
 from memalchemy.memory.episodes import BY_TIME
 
-PATTERNS = (
-    f"%/{BY_TIME}/",  # the keys of episodes, by time
-    "%/fact owners/",  # lauren-ai: who has a fact
-    "/pydantic-ai-harness%/receipts/",  # which changes were made
-    "/pydantic-ai-harness%/pruned/%",  # which snapshots there were
-)
-"""Patterns of LIKE for encoded namespaces that hold nothing else."""
+OWN = like_patterns((..., BY_TIME))
+"""The keys of episodes by time."""
 
-NAMES = tuple(f"p_internal_{at}" for at in range(len(PATTERNS)))
-"""Binds of the patterns, in the statements that leave such items out."""
+PLACES = (8, MOST_PATTERNS + len(OWN))
+"""Numbers of patterns that a statement has place for."""
 
 _NONE = "-"
 """A pattern that no namespace matches: they begin with a slash."""
 
-_PATHS = re.compile("|".join(re.escape(one).replace("%", ".*") for one in PATTERNS), re.DOTALL)
+
+def places() -> int:
+    """Return the number of patterns that a statement must have place for."""
+    needed = len(_patterns())
+    return next(number for number in PLACES if number >= needed)
+
+
+def pattern_names(number: int) -> list[str]:
+    """Return the binds of the patterns, in a statement with place for *number*."""
+    return [f"p_internal_{at}" for at in range(number)]
 
 
 def internal_binds(*, shown: bool) -> dict[str, Any]:
     """Return the binds with which internal items are left out, or *shown*."""
-    return dict(zip(NAMES, [_NONE] * len(NAMES) if shown else PATTERNS, strict=True))
+    names = pattern_names(places())
+    patterns = [] if shown else _patterns()
+    return dict.fromkeys(names, _NONE) | dict(zip(names, patterns, strict=False))
 
 
 def is_internal(namespace: tuple[str, ...]) -> bool:
     """Return whether a namespace holds internal items alone."""
-    return _PATHS.fullmatch(encode_namespace(namespace)) is not None
+    path = encode_namespace(namespace)
+    return any(_expression(pattern).fullmatch(path) for pattern in _patterns())
+
+
+def _patterns() -> list[str]:
+    return [*OWN, *internal_patterns()]
+
+
+@lru_cache(maxsize=PLACES[-1])
+def _expression(pattern: str) -> re.Pattern[str]:
+    """Return the regular expression of what a pattern of LIKE matches."""
+    spelt = re.sub(
+        r"\\(.)|(%)|(.)",
+        lambda part: ".*" if part[2] else re.escape(part[1] or part[3]),
+        pattern,
+        flags=re.DOTALL,
+    )
+    return re.compile(spelt, re.DOTALL)

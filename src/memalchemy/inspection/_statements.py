@@ -20,6 +20,7 @@ from sqlalchemy import (
 
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.inspection import _internal
+from memalchemy.keys import MAX_NAMESPACE_BYTES
 from memalchemy.log.entries import heads_that_hold, holds, is_not_empty
 from memalchemy.log.listing import newest_first
 from memalchemy.log.pending_writes import is_write
@@ -226,17 +227,25 @@ def read_small_writes(dialect: Dialect) -> Executable:
     )
 
 
-def _not_internal() -> Any:
+_PATTERN = String(2 * MAX_NAMESPACE_BYTES)
+"""The type of patterns of namespaces, in which signs are escaped."""
+
+
+def _not_internal(places: int) -> Any:
     """Return the condition that leaves out what `memalchemy.inspection._internal` names."""
-    path = ITEMS.c.namespace
-    return and_(*(not_(path.like(bindparam(name, type_=String(64)))) for name in _internal.NAMES))
+    patterns = [bindparam(name, type_=_PATTERN) for name in _internal.pattern_names(places)]
+    return and_(*(not_(ITEMS.c.namespace.like(one, escape="\\")) for one in patterns))
 
 
-@statement(order=("newest", "key"), below=(False, True), after=(False, True))
-def list_item_rows(dialect: Dialect, order: str, below: bool, after: bool) -> Executable:
+@statement(
+    order=("newest", "key"), below=(False, True), after=(False, True), internal=_internal.PLACES
+)
+def list_item_rows(
+    dialect: Dialect, order: str, below: bool, after: bool, internal: int
+) -> Executable:
     """Select a page of items with their sizes; a value of over ``p_most`` bytes is NULL."""
     conditions, ordered = page_of_items(order, below, after)
-    conditions.append(_not_internal())
+    conditions.append(_not_internal(internal))
     size = dialect.statements.byte_length(ITEMS.c.value)
     vectors = (
         select(func.count()).select_from(EMBEDDINGS).where(of_same_item(EMBEDDINGS, ITEMS))
@@ -261,20 +270,20 @@ def measure_item(dialect: Dialect) -> Executable:
     return select(size.label("bytes")).where(of_item(ITEMS), live_item())
 
 
-@statement(below=(False, True))
-def count_some_items(dialect: Dialect, below: bool) -> Executable:
+@statement(below=(False, True), internal=_internal.PLACES)
+def count_some_items(dialect: Dialect, below: bool, internal: int) -> Executable:
     """Count the items of a scope, up to ``p_limit``."""
     some = (
         select(literal_column("1").label("one"))
-        .where(in_scope(ITEMS, below), live_item(), _not_internal())
+        .where(in_scope(ITEMS, below), live_item(), _not_internal(internal))
         .limit(bindparam("p_limit"))
         .subquery("some_items")
     )
     return select(func.count().label("items")).select_from(some)
 
 
-@statement(below=(False, True))
-def changed_items(dialect: Dialect, below: bool) -> Executable:
+@statement(below=(False, True), internal=_internal.PLACES)
+def changed_items(dialect: Dialect, below: bool, internal: int) -> Executable:
     """Select the items of a scope written at ``p_after`` or later, the last written first.
 
     Of a scope with *below* the first ``p_most`` items alone are looked at, in no order: no index
@@ -282,7 +291,7 @@ def changed_items(dialect: Dialect, below: bool) -> Executable:
     """
     names = ("namespace", "key", "updated_at")
     some: Any = ITEMS
-    here = (in_scope(ITEMS, below), live_item(), _not_internal())
+    here = (in_scope(ITEMS, below), live_item(), _not_internal(internal))
     if below:
         columns = (ITEMS.c[name] for name in names)
         some = (

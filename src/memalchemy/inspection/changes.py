@@ -12,7 +12,7 @@ from typing import Any
 from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.database import Database
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._internal import internal_binds, is_internal
+from memalchemy.inspection._internal import internal_binds, is_internal, places
 from memalchemy.inspection._logs import Namespace, query
 from memalchemy.inspection._records import Record
 from memalchemy.inspection.store import SORTED, count_items
@@ -94,7 +94,8 @@ async def _changed_items(
     binds |= {"p_after": truncate_to_second(after), "p_limit": CHANGED}
     if scope.below:
         binds["p_most"] = SORTED
-    return count, await query(db, partial(statements.changed_items, below=scope.below), binds)
+    statement = partial(statements.changed_items, below=scope.below, internal=places())
+    return count, await query(db, statement, binds)
 
 
 def _mark(row: Any) -> str:

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from memalchemy.adapters import ADAPTERS
 from memalchemy.checkpoints.diff import diff
 from memalchemy.contracts import Diff
 from memalchemy.inspection._logs import log_of
-from memalchemy.inspection._records import Record, framework_of
-from memalchemy.inspection.messages import is_bookkeeping
+from memalchemy.inspection._records import Record
 from memalchemy.inspection.states import States
 from memalchemy.inspection.tree import tree
 from memalchemy.keys import decode_namespace
@@ -52,12 +52,19 @@ async def read_diff(
 def without_bookkeeping(found: Diff, namespace: Sequence[str]) -> tuple[Diff, int]:
     """Return a difference without what the framework keeps for itself, and how much that was.
 
-    Of a state of LangGraph that is the rest of its checkpoint, such as versions, and the channels
-    that name the node to run next.
+    The adapter of the namespace declares it: of a state of LangGraph it is the rest of its
+    checkpoint, such as versions, and the channels that name the node to run next.
     """
-    if framework_of(namespace) != "langgraph":
+    declared = ADAPTERS.of(namespace)
+    own = () if declared is None else declared.view.bookkeeping
+    if not own:
         return found, 0
-    shown = Diff(*({p: v for p, v in some.items() if not _is_hidden(p)} for some in _parts(found)))
+    shown = Diff(
+        *(
+            {p: v for p, v in some.items() if not _first(p).startswith(own)}
+            for some in _parts(found)
+        )
+    )
     return shown, sum(map(len, _parts(found))) - sum(map(len, _parts(shown)))
 
 
@@ -65,9 +72,10 @@ def _parts(found: Diff) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
     return found.added, found.removed, found.changed
 
 
-def _is_hidden(path: str) -> bool:
+def _first(path: str) -> str:
+    """Return the key of the state that a JSON pointer begins with."""
     first = path.split("/", 2)[1] if path else ""
-    return is_bookkeeping(first.replace("~1", "/").replace("~0", "~"))
+    return first.replace("~1", "/").replace("~0", "~")
 
 
 def _changes(a: Any, b: Any, namespace: Sequence[str], raw: bool) -> tuple[list[Record], int]:

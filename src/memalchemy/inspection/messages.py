@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from memalchemy._bounds import parse_plain_json
+from memalchemy.adapters import ADAPTERS, Path, views_of
 from memalchemy.codec.foreign_msgpack import EMPTY, ForeignObject
 from memalchemy.contracts import Packed
 from memalchemy.inspection.tree import preview, resolved, tree
@@ -29,9 +30,6 @@ from memalchemy.messages import (
 TEXT = 20_000
 """Characters of a text in a record; a longer text is cut."""
 
-OBJECT = "~object"
-"""Key of a dict that stands for an object of Microsoft's Agent Framework."""
-
 _DEPTH = 7
 _VISITED = 20_000
 _SAMPLE = 8
@@ -41,10 +39,12 @@ _JSON_TEXT = 64 * 1024 * 1024
 _NAMES = ("messages", "chat_history", "history", "turns", "conversation")
 """Keys of a state that are looked at first."""
 
+_BOOKKEEPING = ("~", "__")
+"""Beginnings of keys of a state that are nobody's words."""
+
 _CALL_ENDS, _OUTPUT_ENDS = "_call", "_call_output"
 
 Message = dict[str, Any]
-Path = tuple[str | int, ...]
 
 
 # --- A message ----------------------------------------------------------------------------------
@@ -239,10 +239,8 @@ def plain(value: Any) -> Any:
     if type(value) is ForeignObject:
         return plain(value.content)
     if type(value) is dict:
-        if OBJECT in value:
-            return plain(_content_of_object(value))
-        if type(raw := value.get("raw_item")) is dict:  # of a run of OpenAI's Agents SDK
-            return plain(raw)
+        if (content := _content_of_object(value)) is not value:
+            return plain(content)
         found = {name: plain(one) for name, one in value.items()}
         if type(role := found.get("role")) is dict and "value" in role:
             found["role"] = role["value"]
@@ -252,18 +250,12 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _content_of_object(value: Mapping[str, Any]) -> Any:
-    if "state" in value:
-        state = value["state"]
-        # An object with slots has the state (attributes, slots).
-        if type(state) in (list, tuple) and len(state) == 2 and isinstance(state[1], dict):
-            return {**(state[0] or {}), **state[1]}
-        return state
-    for form in ("items", "call", "new"):
-        found = value.get(form)
-        if found:
-            return found[0] if form == "call" and len(found) == 1 else found
-    return {name: one for name, one in value.items() if name != OBJECT}
+def _content_of_object(value: dict[str, Any]) -> Any:
+    """Return what the object holds that a dict stands for; the dict itself if it is no object."""
+    for mark, content_of in ADAPTERS.objects().items():
+        if mark in value and (content := content_of(value)) is not value:
+            return content
+    return value
 
 
 # --- The messages of a state ----------------------------------------------------------------------
@@ -295,10 +287,8 @@ def _shallow(value: Any) -> Any:
         value = resolved(value)
         if type(value) is ForeignObject:
             value = value.content
-        elif type(value) is dict and OBJECT in value:
-            value = _content_of_object(value)
-        elif type(value) is dict and type(value.get("raw_item")) is dict:
-            value = value["raw_item"]
+        elif type(value) is dict and (content := _content_of_object(value)) is not value:
+            value = content
         else:
             break
     if type(value) is dict and type(role := value.get("role")) is dict:
@@ -307,7 +297,7 @@ def _shallow(value: Any) -> Any:
     return value
 
 
-def messages_of(state: Any) -> tuple[Path, list[Any]] | None:
+def messages_of(state: Any, namespace: Sequence[str] = ()) -> tuple[Path, list[Any]] | None:
     """Return the messages of a state and the path to them; ``None`` if it has none.
 
     They are looked for under the usual names first, and then anywhere: the longest list counts.
@@ -316,8 +306,9 @@ def messages_of(state: Any) -> tuple[Path, list[Any]] | None:
     if is_message_list(state):
         return (), list(_shallow(state))
     if isinstance(state, dict):
-        if (run := _of_a_run(state)) is not None:
-            return run
+        for view in views_of(namespace):
+            if (declared := view.messages(state)) is not None:
+                return declared
         for name in _NAMES:
             if name in state and is_message_list(state[name]):
                 return (name,), list(_shallow(state[name]))
@@ -360,21 +351,6 @@ def _json(value: Any) -> Any:
         return value
 
 
-def _of_a_run(state: dict[str, Any]) -> tuple[Path, list[Any]] | None:
-    """Return the messages of a `RunState` of OpenAI's Agents SDK."""
-    for given, made in (
-        ("original_input", "generated_items"),
-        ("originalInput", "generatedItems"),
-    ):
-        if given not in state or not isinstance(state.get(made), list):
-            continue
-        first = state[given]
-        if isinstance(first, str):
-            first = [{"role": "user", "content": first}]
-        return (made,), [*(first if isinstance(first, list) else ()), *state[made]]
-    return None
-
-
 def is_message_list(value: Any) -> bool:
     """Return whether a value is a list of messages, as its first and last elements tell."""
     value = _shallow(value)
@@ -384,23 +360,21 @@ def is_message_list(value: Any) -> bool:
     return 2 * sum(map(is_message, some)) > len(some)
 
 
-def rest_of(state: Any, path: Path) -> Any:
+def rest_of(state: Any, path: Path, namespace: Sequence[str] = ()) -> Any:
     """Return a state without its messages, and without what a framework keeps for itself."""
     state = _shallow(state)
     if not isinstance(state, dict):
         return None if not path else state
     own = path[0] if len(path) == 1 else None
+    hidden = (*_BOOKKEEPING, *(one for view in views_of(namespace) for one in view.bookkeeping))
     rest = {
         name: value
         for name, value in state.items()
-        if name != own and not is_bookkeeping(name) and not is_empty(value)
+        if name != own
+        and not (isinstance(name, str) and name.startswith(hidden))
+        and not is_empty(value)
     }
     return rest or None
-
-
-def is_bookkeeping(name: Any) -> bool:
-    """Return whether a key of a state is one under which a framework keeps what is its own."""
-    return isinstance(name, str) and name.startswith(("~", "__", "branch:to:"))
 
 
 def is_empty(value: Any) -> bool:

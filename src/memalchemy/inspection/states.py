@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any
 
 from memalchemy._cache import BoundedCache
+from memalchemy.adapters import Path, views_of
 from memalchemy.checkpoints import Checkpointer, listing
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
 from memalchemy.inspection._logs import log_of
 from memalchemy.inspection._records import Record
-from memalchemy.inspection.messages import Path, is_empty, messages_of, plain
+from memalchemy.inspection.messages import is_empty, messages_of, plain
 from memalchemy.inspection.tree import resolved, tree, value_at
 from memalchemy.keys import decode_namespace
 from memalchemy.log import Log
@@ -86,19 +87,23 @@ class States:
             state = await checkpointer.load(log.thread_id, info.checkpoint_id)
             if state is None:
                 raise NotFound(f"checkpoint {info.checkpoint_id!r} was deleted meanwhile")
-            state = await self._with_delta_channels(log, info, state)
-            found = await asyncio.to_thread(messages_of, state)
+            state = await self._with_channels_of_writes(log, info, state)
+            found = await asyncio.to_thread(messages_of, state, info.namespace)
             loaded = LoadedState(state, info.raw_size, found)
             if loaded.size < self._loaded.max_value_size:
                 self._loaded.put(key, loaded)
         return loaded
 
-    async def _with_delta_channels(self, log: Log, info: CheckpointInfo, state: Any) -> Any:
-        """Return a state of LangGraph with those channels that earlier steps' writes make up."""
-        counters = info.metadata.get("counters_since_delta_snapshot")
-        if not isinstance(counters, dict) or not isinstance(state, dict):
+    async def _with_channels_of_writes(self, log: Log, info: CheckpointInfo, state: Any) -> Any:
+        """Return a state with those channels that earlier steps' writes make up."""
+        if not isinstance(state, dict):
             return state
-        wanted = {name for name in counters if is_empty(state.get(name))}
+        declared = [
+            name
+            for view in views_of(info.namespace)
+            for name in view.channels_of_writes(info.metadata)
+        ]
+        wanted = {name for name in declared if is_empty(state.get(name))}
         if not wanted:
             return state
         made: dict[str, list[Any]] = {name: [] for name in wanted}

@@ -13,7 +13,7 @@ from memalchemy.contracts import StoreItem
 from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument, KeyMissing, NotEncrypted, NotFound
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._internal import internal_binds, is_internal
+from memalchemy.inspection._internal import internal_binds, is_internal, places
 from memalchemy.inspection._logs import Namespace, query
 from memalchemy.inspection._records import Record, item_preview, item_record, kind_of
 from memalchemy.inspection.tree import tree, value_at
@@ -112,7 +112,13 @@ async def list_items(
             binds["p_after_updated_at"] = after[1]
     rows = await query(
         store.db,
-        partial(statements.list_item_rows, order=order, below=below, after=after is not None),
+        partial(
+            statements.list_item_rows,
+            order=order,
+            below=below,
+            after=after is not None,
+            internal=places(),
+        ),
         binds,
     )
     last = rows[limit - 1] if len(rows) > limit else None
@@ -204,7 +210,8 @@ async def count_items(
     """Count the items of a namespace, up to *most*."""
     binds = scope_binds(db.tenant, encode_namespace(namespace), below)
     binds |= internal_binds(shown=internal) | {"p_limit": most}
-    rows = await query(db, partial(statements.count_some_items, below=below), binds)
+    statement = partial(statements.count_some_items, below=below, internal=places())
+    rows = await query(db, statement, binds)
     return int(rows[0].items)
 
 

@@ -126,7 +126,7 @@ def _transcript_of_state(
         "total": len(messages),
         "first": first,
         "messages": [message(at, messages[at], whole=whole) for at in range(first, end)],
-        "rest": _tree_or_none(rest_of(loaded.state, path)),
+        "rest": _tree_or_none(rest_of(loaded.state, path, info.namespace)),
         "path": "".join(f"/{_escaped(step)}" for step in path),
         "previous": first or None,
     }
@@ -160,7 +160,7 @@ def _added(
         "messages": [message(at, messages[at], whole=whole) for at in range(first, len(messages))],
         "waiting": [
             one if whole else one | {"value": tree(one["value"])}
-            for one in interrupts_of_state(loaded.state)
+            for one in interrupts_of_state(loaded.state, info.namespace)
         ],
     }
 
@@ -191,7 +191,7 @@ async def _transcript_of_log(
 
 async def _rest(states: States, log: Log, info: CheckpointInfo) -> Record | None:
     loaded = await states.load(log, info)
-    return await asyncio.to_thread(lambda: _tree_or_none(rest_of(loaded.state, ())))
+    return await asyncio.to_thread(lambda: _tree_or_none(rest_of(loaded.state, (), info.namespace)))
 
 
 def _escaped(step: str | int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from memalchemy.adapters import views_of
 from memalchemy.checkpoints import load
 from memalchemy.contracts import CheckpointInfo, PendingWrite
 from memalchemy.database import Database
@@ -25,8 +26,8 @@ SMALL = 64 * 1024
 EVERYTHING = 2**31 - 1
 """More bytes than a pending write has."""
 
-# LangGraph's channels of interrupts and of their answers, and the task that it writes an answer
-# for before the tasks that take it up.
+# The channels of interrupts and of their answers in the pending writes of any thread, and the task
+# that an answer is written for before the tasks that take it up. They are called as LangGraph's.
 INTERRUPT, RESUME = "__interrupt__", "__resume__"
 NULL_TASK = "00000000-0000-0000-0000-000000000000"
 
@@ -73,7 +74,7 @@ async def _interrupts(
         waiting = waiting_interrupts(_calls(states.db, log, info.checkpoint_id, rows))
         return [one for write in waiting for one in interrupts_of_write(write.value)]
     loaded = await states.load(log, info)
-    return await asyncio.to_thread(interrupts_of_state, loaded.state)
+    return await asyncio.to_thread(interrupts_of_state, loaded.state, info.namespace)
 
 
 def waiting_interrupts(calls: Iterable[Sequence[PendingWrite]]) -> list[PendingWrite]:
@@ -162,39 +163,16 @@ def interrupts_of_write(value: Any) -> list[Record]:
     ]
 
 
-def interrupts_of_state(state: Any) -> list[Record]:
+def interrupts_of_state(state: Any, namespace: Sequence[str] = ()) -> list[Record]:
     """Return the interrupts in the state of a framework without pending writes."""
-    return [_interrupt(value, id_) for value, id_ in _waiting(state)]
+    found = plain(state) if isinstance(state, dict) else None
+    if not isinstance(found, dict):
+        return []
+    for view in views_of(namespace):
+        if (waiting := view.interrupts(found)) is not None:
+            return [_interrupt(value, id_) for value, id_ in waiting]
+    return []
 
 
 def _interrupt(value: Any, id_: Any) -> Record:
     return {"value": value, "id": None if id_ is None else str(id_)}
-
-
-def _waiting(state: Any) -> list[tuple[Any, Any]]:
-    """Return what a state of a framework without pending writes waits for, with its id."""
-    found = plain(state) if isinstance(state, dict) else None
-    if not isinstance(found, dict):
-        return []
-    requests = found.get("pending_request_info_events")  # of Microsoft's Agent Framework
-    if isinstance(requests, dict):
-        return [(one, id_) for id_, one in requests.items()]
-    step = found.get("current_step") or found.get("currentStep")  # of OpenAI's Agents SDK
-    if isinstance(step, dict):
-        data = step.get("data") if isinstance(step.get("data"), dict) else step
-        waiting = data.get("interruptions") if isinstance(data, dict) else None
-        if isinstance(waiting, list):
-            return [(one, _call_id(one)) for one in waiting]
-    internal = found.get("_internal_state")  # of Strands
-    holder = internal if isinstance(internal, dict) else found
-    interrupts = holder.get("interrupt_state")
-    if isinstance(interrupts, dict) and isinstance(interrupts.get("interrupts"), dict):
-        return [(one, id_) for id_, one in interrupts["interrupts"].items()]
-    if isinstance(found.get("context"), dict) and "state" in found:  # of a flow of CrewAI
-        return [(found["context"], found["context"].get("flow_id"))]
-    return []
-
-
-def _call_id(interruption: Any) -> Any:
-    raw = interruption.get("raw_item", interruption) if isinstance(interruption, dict) else None
-    return raw.get("call_id") or raw.get("callId") if isinstance(raw, dict) else None

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from memalchemy.adapters import ADAPTERS
 from memalchemy.events import operation
 from memalchemy.memory._fact_extraction import Extract
 from memalchemy.memory._user_functions import awaited, log_failure
@@ -44,8 +45,6 @@ Settle = Callable[[Any], Coroutine[Any, Any, Any]]
 
 RUNNER_HOOKS = ("on_start", "on_turn_complete", "on_tool_result", "on_finish")
 """Methods that a runner such as lauren-ai's calls on its agents."""
-RUNNER_MARKS = ("__lauren_ai_agent__",)
-"""Attributes of classes that a runner drives."""
 
 _TURN = "_memalchemy_remember"
 """Attribute of a runner's context that holds the turn, and mark of the hooks that set it."""
@@ -463,7 +462,7 @@ def _is_driven_by_runner(cls: type) -> bool:
     methods = [n for n in dir(cls) if not n.startswith("_") and callable(getattr(cls, n, None))]
     if any(_takes_messages(getattr(cls, name), "messages") for name in (*methods, "__call__")):
         return False
-    is_marked = any(hasattr(cls, name) for name in RUNNER_MARKS)
+    is_marked = any(hasattr(cls, mark) for one in ADAPTERS.all() for mark in one.agent_marks)
     return is_marked or not methods or any(name in RUNNER_HOOKS for name in methods)
 
 

@@ -199,7 +199,7 @@ async def diff(
     ] = None,
     namespace: ThreadNamespaceOption = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Also list the bookkeeping that LangGraph stores.")
+        bool, typer.Option("--raw", help="Also list the bookkeeping of a framework.")
     ] = False,
 ) -> None:
     """Compare two checkpoints of a thread.
@@ -208,6 +208,7 @@ async def diff(
     compared with the newest checkpoint. Without both, the newest is compared with its parent, or
     with the one before it if the parent has been deleted.
     """
+    from memalchemy.adapters import ADAPTERS
     from memalchemy.inspection.diff import without_bookkeeping
 
     async with ctx.database(read_only=True) as db:
@@ -244,7 +245,9 @@ async def diff(
     )
     if hidden:
         what = count(hidden, "difference")
-        ctx.terminal.print_note(f"{what} in LangGraph's bookkeeping left out; --raw lists all")
+        declared = ADAPTERS.of(checkpointer.namespace)
+        framework = "the framework" if declared is None else declared.title
+        ctx.terminal.print_note(f"{what} in {framework}'s bookkeeping left out; --raw lists all")
 
 
 async def _find_last_two(checkpointer: Checkpointer, thread: str) -> tuple[str, str]:

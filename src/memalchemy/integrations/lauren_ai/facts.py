@@ -15,6 +15,7 @@ from memalchemy import CapabilityMissing, Store, UserMemoryStore, memory, rememb
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations._declarations.lauren_ai import FACT_OWNERS
 from memalchemy.integrations.lauren_ai._adapter import LaurenAdapter
 from memalchemy.store import DELETE, LEAVE
 from memalchemy.store.embedding import Embedder
@@ -56,7 +57,7 @@ class MemalchemyUserMemoryStore(LaurenAdapter):
     ) -> None:
         super().__init__(db, namespace=namespace)
         self._index = Store(self.db, index_text=False)
-        self._owners = (*self.namespace, "fact owners")
+        self._owners = (*self.namespace, FACT_OWNERS)
         self.native: UserMemoryStore = UserMemoryStore(
             Store(self.db, embedder=embedder),
             half_life=half_life,

@@ -29,10 +29,11 @@ from memalchemy._retry import retry_on_conflict
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import Adapter, AnyDatabase
+from memalchemy.integrations._declarations.pydantic_ai_harness import RECEIPTS, ROOT
 from memalchemy.integrations.pydantic_ai_harness._keys import key_of
 from memalchemy.store import Store
 
-FILES, RECEIPTS = "files", "receipts"
+FILES = "files"
 """Last part of the namespaces."""
 
 
@@ -63,7 +64,7 @@ class MemalchemyMemoryStore(Adapter):
         TooLarge: the path or the content is too long; nothing was written.
     """
 
-    root = "pydantic_ai_harness"
+    root = ROOT
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.errors import Conflict
 from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
+from memalchemy.integrations._declarations.pydantic_ai_harness import PRUNED, ROOT
 from memalchemy.integrations._pydantic_ai_messages import (
     Convert,
     dump_messages,
@@ -32,7 +33,7 @@ from memalchemy.threads import ThreadLog
 Record: TypeAlias = RunRecord | StepEvent | ContinuableSnapshot | ToolEffectRecord
 R = TypeVar("R", RunRecord, StepEvent, ContinuableSnapshot, ToolEffectRecord)
 
-EVENTS, SNAPSHOTS, RUNS, EFFECTS, PRUNED = "events", "snapshots", "runs", "effects", "pruned"
+EVENTS, SNAPSHOTS, RUNS, EFFECTS = "events", "snapshots", "runs", "effects"
 """Last part of the namespaces, before the run's id where there is one."""
 
 
@@ -63,7 +64,7 @@ class MemalchemyStepStore(Adapter):
         NotSerialisable, TooLarge: something cannot be stored; nothing was written.
     """
 
-    root = "pydantic_ai_harness"
+    root = ROOT
 
     def __init__(
         self,

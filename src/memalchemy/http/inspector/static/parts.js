@@ -75,14 +75,13 @@ export function copyButton(text, label = "Copy") {
 }
 
 const HUES = 8;
-// Frameworks that are often seen side by side have different colours.
-const KNOWN = ["", "langgraph", "openai-agents", "langchain", "google-adk", "pydantic-ai", "crewai", "llama-index"];
-/** The number of a colour that a name always has. */
+/** The number of a colour that a name always has; the first is that of memalchemy's own threads. */
 export function hue(name) {
-  if (KNOWN.includes(name)) return KNOWN.indexOf(name) % HUES;
-  let sum = 7;
-  for (const letter of String(name)) sum = (sum * 31 + letter.codePointAt(0)) % 9973;
-  return sum % HUES;
+  if (!name) return 0;
+  // With these numbers the frameworks that are often seen side by side have different colours.
+  let sum = 20;
+  for (const letter of String(name)) sum = (sum * 19 + letter.codePointAt(0)) % 9973;
+  return 1 + sum % (HUES - 1);
 }
 
 export const ownName = (name) => name || "memalchemy";

@@ -54,7 +54,7 @@ export function diff(context) {
     const raw = context.get("raw") ?? null;
     const got = await get("diff", { ...where, a, b, ...(raw ? { raw } : {}) }, signal);
     const rest = got.hidden
-      ? h("p.muted.small", {}, `${plural(got.hidden, "change")} of LangGraph's own bookkeeping ${got.hidden === 1 ? "is" : "are"} hidden. `, h("a", { href: context.link({ tab: "diff", a, b, raw: "1" }) }, "Show"))
+      ? h("p.muted.small", {}, `${plural(got.hidden, "change")} of the framework's own bookkeeping ${got.hidden === 1 ? "is" : "are"} hidden. `, h("a", { href: context.link({ tab: "diff", a, b, raw: "1" }) }, "Show"))
       : null;
     if (!got.changes.length) return [empty("check", "No difference", "The two steps hold the same values."), rest];
     const counts = { added: 0, removed: 0, changed: 0 };

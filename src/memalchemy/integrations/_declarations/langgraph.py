@@ -1,0 +1,46 @@
+"""LangGraph: a graph, and below it its subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from memalchemy.adapters import AdapterDeclaration, Namespace, ThreadParts, View
+
+_TO_RUN_NEXT = "branch:to:"
+"""The beginning of channels that name the node to run next."""
+
+
+def _is_below(main: Namespace, other: Namespace) -> bool:
+    return other[: len(main)] == main
+
+
+def _subgraph_origin(namespace: Namespace, metadata: Mapping[str, Any]) -> str | None:
+    """Return the checkpoint of a graph in whose step a subgraph saved one with *metadata*."""
+    parents = metadata.get("parents")
+    found = parents.get("|".join(namespace[1:])) if isinstance(parents, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
+def _is_call(namespace: Namespace) -> bool:
+    """Return whether a namespace is that of one call of a subgraph, whose name has an id in it."""
+    return any(":" in part for part in namespace[1:])
+
+
+def _delta_channels(metadata: Mapping[str, Any]) -> Iterable[str]:
+    """Return the channels whose updates since their last stored value are counted."""
+    counters = metadata.get("counters_since_delta_snapshot")
+    return counters if isinstance(counters, dict) else ()
+
+
+DECLARATION = AdapterDeclaration(
+    root="langgraph",
+    title="LangGraph",
+    parts=ThreadParts(_is_below, _subgraph_origin, _is_call),
+    view=View(
+        # The rest of the checkpoint, such as versions, and channels that are not the user's.
+        bookkeeping=("~", "__", _TO_RUN_NEXT),
+        silent_channels=(_TO_RUN_NEXT,),
+        channels_of_writes=_delta_channels,
+    ),
+)

@@ -109,6 +109,26 @@ def test_no_reason_is_left_over() -> None:
     assert set(ALLOWED) <= set(SOURCES)
 
 
+def private_words() -> set[str]:
+    """The keys, marks and parts of namespaces that the adapters declare to be their own.
+
+    A plain word, such as ``pruned``, says other things elsewhere.
+    """
+    found: set[str] = set()
+    for one in BY_ADAPTER.values():
+        found |= {part for pattern in one.internal for part in pattern if isinstance(part, str)}
+        found |= {*one.view.objects, *one.view.bookkeeping, *one.view.silent_channels}
+        found |= {*one.agent_marks}
+    return {word for word in found if re.search("[a-z]", word) and not word.isalpha()}
+
+
+@pytest.mark.parametrize("source", [one for one in SOURCES if one.endswith(".py")])
+def test_code_outside_of_adapters_and_importers_has_no_words_of_their_own(source: str) -> None:
+    own = re.compile("|".join(f"[\"']{re.escape(word)}[\"']" for word in private_words()))
+
+    assert not [words for words in code_of(PACKAGE / source) if own.search(words)]
+
+
 @pytest.mark.parametrize("name", sorted(names()))
 def test_a_name_is_found_in_code_alone(name: str, tmp_path: Path) -> None:
     place = tmp_path / "module.py"

@@ -38,6 +38,7 @@ Path = tuple[str | int, ...]
 """The keys and indexes that lead to a value in a state."""
 
 ObjectForms = Mapping[str, Callable[[Mapping[str, Any]], Any]]
+"""See `View.objects`."""
 
 MOST_PATTERNS = 64
 """The most patterns of LIKE that the internal namespaces of all adapters may come to."""

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from memalchemy._bounds import parse_plain_json
-from memalchemy.adapters import ADAPTERS, Path, views_of
+from memalchemy.adapters import ADAPTERS, ObjectForms, Path, views_of
 from memalchemy.codec.foreign_msgpack import EMPTY, ForeignObject
 from memalchemy.contracts import Packed
 from memalchemy.inspection.tree import preview, resolved, tree
@@ -235,26 +235,22 @@ def _in_utc(moment: datetime) -> datetime | None:
 
 def plain(value: Any) -> Any:
     """Return a value without the forms in which frameworks store objects, for `messages`."""
+    return _plain(value, ADAPTERS.objects())
+
+
+def _plain(value: Any, forms: ObjectForms) -> Any:
     value = resolved(value)
     if type(value) is ForeignObject:
-        return plain(value.content)
+        return _plain(value.content, forms)
     if type(value) is dict:
-        if (content := _content_of_object(value)) is not value:
-            return plain(content)
-        found = {name: plain(one) for name, one in value.items()}
+        if (content := _content_of_object(value, forms)) is not value:
+            return _plain(content, forms)
+        found = {name: _plain(one, forms) for name, one in value.items()}
         if type(role := found.get("role")) is dict and "value" in role:
             found["role"] = role["value"]
         return found
     if type(value) in (list, tuple):
-        return [plain(one) for one in value]
-    return value
-
-
-def _content_of_object(value: dict[str, Any]) -> Any:
-    """Return what the object holds that a dict stands for; the dict itself if it is no object."""
-    for mark, content_of in ADAPTERS.objects().items():
-        if mark in value and (content := content_of(value)) is not value:
-            return content
+        return [_plain(one, forms) for one in value]
     return value
 
 
@@ -283,17 +279,26 @@ def is_message(value: Any) -> bool:
 
 def _shallow(value: Any) -> Any:
     """Return a value as `plain` does, without looking at what is in it."""
+    forms = ADAPTERS.objects()
     while True:
         value = resolved(value)
         if type(value) is ForeignObject:
             value = value.content
-        elif type(value) is dict and (content := _content_of_object(value)) is not value:
+        elif type(value) is dict and (content := _content_of_object(value, forms)) is not value:
             value = content
         else:
             break
     if type(value) is dict and type(role := value.get("role")) is dict:
         role = _shallow(role)
         value = {**value, "role": role.get("value") if type(role) is dict else role}
+    return value
+
+
+def _content_of_object(value: dict[str, Any], forms: ObjectForms) -> Any:
+    """Return what the object holds that a dict stands for; the dict itself if it is no object."""
+    for mark in forms:
+        if mark in value and (content := forms[mark](value)) is not value:
+            return content
     return value
 
 

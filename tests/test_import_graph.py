@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -18,6 +19,7 @@ from pathlib import Path
 import grimp
 import pytest
 
+from memalchemy import _wiring
 from memalchemy.dialects import DIALECTS
 from pages import ROOT
 
@@ -118,19 +120,18 @@ def test_a_circle_is_found_wherever_it_is() -> None:
     assert set(circles(knot)) == {frozenset("ab"), frozenset("cd")}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_no_module_imports_one_above_it_by_a_text(module: str) -> None:
-    tree = ast.parse(MODULES[module].read_text())
-    own = layer_of(module)
-    if own is None:  # the package itself and what is not layered stand above
-        return
-    above = [
-        name
-        for name in texts_that_name_modules(tree)
-        if (layer := layer_of(name)) is not None and layer < own
-    ]
+def test_no_module_imports_one_above_it_by_a_text() -> None:
+    above = {}
+    for module, path in MODULES.items():
+        own = layer_of(module)
+        if own is None:  # the package itself and what is not layered stand above
+            continue
+        for name in texts_that_name_modules(ast.parse(path.read_text())):
+            layer = layer_of(name)
+            if layer is not None and layer < own:
+                above[module] = name
 
-    assert above == []
+    assert above == {}
 
 
 def test_an_import_by_a_text_is_found() -> None:
@@ -139,6 +140,17 @@ def test_an_import_by_a_text_is_found() -> None:
 
     assert list(texts_that_name_modules(ast.parse(code))) == ["memalchemy.dialects"]
     assert list(texts_that_name_modules(ast.parse(prefix))) == ["memalchemy.integrations"]
+
+
+def test_everything_that_a_module_asks_for_from_above_is_there() -> None:
+    asked = {
+        name
+        for path in MODULES.values()
+        for name in re.findall(r"\bwired\(\"(\w+)\"\)", path.read_text())
+    }
+
+    assert asked == set(_wiring._places)
+    assert all(_wiring.wired(name) is not None for name in asked)
 
 
 # --- Column types: a host maps the tables, and has asked for no dialect ---------------------------

@@ -81,7 +81,7 @@ class Adapter:
     """
 
     root: ClassVar[str]
-    """First part of every namespace of the framework."""
+    """First part of every namespace of the framework, as its `AdapterDeclaration` has it."""
     shares_databases: ClassVar[bool] = False
     """Share one `Database` among the objects with the same URL, path or engine, for classes of
     which an application makes one object per request. That of a URL or a path outlives them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memalchemy.adapters import AdapterDeclaration
 
 FACT_OWNERS = "fact owners"
-"""Last part of the namespace of the items that say who has a fact."""
+"""Last part of the namespace of the items that say who has a fact; nothing else is called so."""
 
 DECLARATION = AdapterDeclaration(
     root="lauren",

@@ -34,6 +34,7 @@ from pydantic_ai_harness.memory import (
 
 from lifetimes import end_lifetimes
 from memalchemy import Database, Store, TooLarge
+from memalchemy.inspection import Inspector
 from memalchemy.integrations.pydantic_ai_harness import MemalchemyMemoryStore, memory_store
 
 SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
@@ -278,6 +279,20 @@ async def test_a_refused_write_leaves_no_receipt(
     with pytest.raises(TooLarge):
         await store.write("/".join(["p" * 100] * 3), "x", expected_version=None)
     assert await Store(db).list_namespaces() == []
+
+
+@pytest.mark.parametrize("namespace", [(), ("app",), ("app", "eu")])
+async def test_the_inspector_shows_files_and_no_receipts(
+    db: Database, namespace: tuple[str, ...]
+) -> None:
+    store = MemalchemyMemoryStore(db, namespace=namespace)
+    operation = MemoryOperation("op", "f")
+    await store.write("notes", "x", expected_version=None, operation=operation)
+    inspector = Inspector(db)
+
+    assert [one["key"] for one in (await inspector.items())["items"]] == ["notes"]
+    assert (await inspector.overview())["items"] == 1
+    assert len((await inspector.items(internal=True))["items"]) == 2
 
 
 async def test_words_are_found_by_an_index_too(store: MemalchemyMemoryStore) -> None:

@@ -35,13 +35,6 @@ ALLOWED_CIRCLES: dict[frozenset[str], str] = {
     frozenset({"memalchemy.codec.anchors", "memalchemy.codec.signatures"}): (
         "keys hold the check of an anchor, which is made of keys: the type alone is imported"
     ),
-    frozenset(
-        {
-            "memalchemy.database",
-            "memalchemy.database.database",
-            "memalchemy.database.per_database",
-        }
-    ): "the type of a database alone is imported",
 }
 """Circles of modules, each with the reason why it stays."""
 

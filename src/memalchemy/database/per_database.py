@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from memalchemy import _fork_safe_locks
 
-if TYPE_CHECKING:
-    from memalchemy.database import Database
+
+class Identified(Protocol):
+    """A `Database`, as far as this goes."""
+
+    @property
+    def identity(self) -> object:
+        """The object that all tenants of one `Database` have in common."""
+
 
 T = TypeVar("T")
 
@@ -16,7 +22,7 @@ _lock = _fork_safe_locks.create_lock()
 _objects: weakref.WeakKeyDictionary[object, dict[type, Any]] = weakref.WeakKeyDictionary()
 
 
-def shared(db: Database, kind: type[T]) -> T:
+def shared(db: Identified, kind: type[T]) -> T:
     """Return the one object of class *kind* for this `Database` and all its tenants.
 
     It lives as long as the `Database`.

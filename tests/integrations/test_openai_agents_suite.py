@@ -10,7 +10,7 @@ from pathlib import Path
 import suites
 
 VERSION = "0.24.0"
-PASSED = 196
+PASSED = 188
 SKIPPED = 1
 """By the SDK itself."""
 
@@ -28,6 +28,7 @@ _TABLES = "writes to, or puts triggers on, the SDK's own tables"
 _CORRUPT = "damages a row; what is damaged is an error here, and is neither skipped nor thrown away"
 _PRIVATE = "patches private methods of the class that it names"
 _MAKING = "is about how SQLAlchemySession makes its tables and sets up engines"
+_BY_HAND = "compacts by hand beside an EncryptedSession, which is refused: see the page"
 _WRONG_KEY = "EncryptedSession checks the key before a pop for SQLiteSession only, by its class"
 
 _SESSION, _, _SUFFIX, _COMPACTION, _SQLALCHEMY, _ENCRYPTED = MODULES
@@ -82,8 +83,12 @@ LEFT_OUT = {
     f"{_ENCRYPTED}::test_encrypted_pop_rechecks_authentication_after_expired_tail": _WRONG_KEY,
     f"{_ENCRYPTED}::test_encrypted_pop_authentication_is_atomic_with_concurrent": _WRONG_KEY,
     f"{_ENCRYPTED}::test_encrypted_pop_cancellation_waits_for_authentication": _WRONG_KEY,
+    f"{_ENCRYPTED}::test_encrypted_compaction_replaces_complete_logical_history_after": _BY_HAND,
+    f"{_ENCRYPTED}::test_encrypted_compaction_restores_original_tokens_before_concurrent": _BY_HAND,
+    f"{_ENCRYPTED}::test_compaction_wrapping_encrypted_storage": _BY_HAND,
+    f"{_ENCRYPTED}::test_encrypted_pop_preserves_compaction_wrapper": _BY_HAND,
 }
-DESELECTED = 59
+DESELECTED = 67
 
 _ADVANCED = "tests/extensions/memory/test_advanced_sqlite_session.py"
 _OF_ADVANCED = {

@@ -648,6 +648,9 @@ TUPLES_BECOME_LISTS = {
     ("langgraph", "MemalchemySaver"): "LangGraph's own serialiser lists them",
     ("lazybridge", "MemalchemyStore"): "as in LazyBridge, as its page says",
 }
+HALF_PAIRS_ARE_REPLACED = {
+    ("langgraph", "MemalchemySaver"): "LangGraph's own serialiser writes ? for half of a pair",
+}
 FRAMEWORKS_JSON = {
     ("agent_framework", "MemalchemyHistoryProvider"): "Message.to_dict leaves out some types",
     ("agent_framework", "MemalchemySessionStore"): "AgentSession.to_dict",
@@ -657,9 +660,21 @@ FRAMEWORKS_JSON = {
 
 def expected(name: tuple[str, str, str], value: Any) -> list[Any]:
     """Return what may become of a value that memalchemy stores."""
+    found = [value]
     if name[:2] in TUPLES_BECOME_LISTS:
-        return [REFUSED, exactly(value), exactly(_with_lists(value))]
-    return [REFUSED, exactly(value)]
+        found.append(_with_lists(value))
+    if name[:2] in HALF_PAIRS_ARE_REPLACED:
+        found.append(_without_half_pairs(_with_lists(value)))
+    return [REFUSED, *map(exactly, found)]
+
+
+def _without_half_pairs(value: Any) -> Any:
+    if isinstance(value, dict):
+        pairs = value.items()
+        return {_without_half_pairs(name): _without_half_pairs(one) for name, one in pairs}
+    if isinstance(value, list):
+        return [_without_half_pairs(one) for one in value]
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _with_lists(value: Any) -> Any:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import ormsgpack
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sqlalchemy import and_, select
 
 from memalchemy import Checkpointer, CheckpointInfo, Database, Diff, NotFound, Store, ThreadLog
@@ -169,6 +172,23 @@ async def test_a_glob_looks_through_every_page_of_threads(db: Database) -> None:
 VALUES = ["text", "", "1", 1, 1.5, -7, 2**53, True, False, None, [1, "a"], {"x": {"y": [None]}}, []]
 
 
+SCALARS = (
+    st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False)
+    | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
+)
+NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
+CONTAINERS = st.recursive(
+    st.lists(SCALARS, min_size=1, max_size=3) | st.dictionaries(NAMES, SCALARS, max_size=3),
+    lambda inside: (
+        st.lists(inside, min_size=1, max_size=3) | st.dictionaries(NAMES, inside, max_size=3)
+    ),
+    max_leaves=6,
+)
+"""Objects and arrays as metadata has them."""
+
+
 async def test_metadata_is_found_by_key_and_value(checkpointer: Checkpointer) -> None:
     ids = {
         repr(value): await checkpointer.save({}, "thread", metadata={"key": value, "other": "text"})
@@ -181,6 +201,22 @@ async def test_metadata_is_found_by_key_and_value(checkpointer: Checkpointer) ->
         assert found[0]["metadata"]["key"] == value
     assert await checkpointer.query_by_metadata("missing", None) == []
     assert await checkpointer.query_by_metadata("key", "tex") == []
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(containers=st.lists(CONTAINERS, min_size=1, max_size=8, unique_by=repr))
+async def test_objects_and_arrays_are_found_whatever_is_in_them(
+    checkpointer: Checkpointer, containers: list[Any]
+) -> None:
+    named = {f"key{number}": container for number, container in enumerate(containers)}
+    thread = uuid4().hex
+    await checkpointer.save({}, thread, "c", metadata=named)
+
+    for key, container in named.items():
+        found = await checkpointer.query_by_metadata(key, container)
+        assert thread in [one["thread_id"] for one in found], container
+    await checkpointer.forget(metadata=named)
+    assert not await checkpointer.exists(thread)
 
 
 async def test_numbers_compare_as_numbers_and_booleans_as_booleans(

@@ -203,7 +203,8 @@ class SQLiteStatements(Statements):
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         parameters: dict[str, Any] = {"match_key": key}
         if kind == "container":
-            parameters["match_value"] = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+            # As SQLAlchemy's serialiser spells what is stored: the texts are compared.
+            parameters["match_value"] = json.dumps(value, sort_keys=True)
         elif kind in ("text", "number"):
             parameters["match_value"] = value
         return parameters

@@ -269,7 +269,7 @@ def matrix(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def long(session: nox.Session) -> None:
-    """The long tests: kills, cut connections, soaks; and psycopg and SQLite in memory."""
+    """The long tests: kills, cut connections, soaks; and psycopg, SQLite in memory, and the toy."""
     _tests(session, EXTRAS, ORACLE_DRIVER, options=ON_BOTH, tests=("--tiers", "release"))
     if session.posargs:
         return
@@ -278,6 +278,8 @@ def long(session: nox.Session) -> None:
     _pytest(session, *others, "-m", "asyncio_only", "tests/behaviour")
     elsewhere = ("--tiers", "core,ci,release", "--ignore=tests/behaviour")
     _pytest(session, *others, "-k", "sqlite-memory or psycopg", *elsewhere)
+    # nox -s ci runs a selection of it.
+    _pytest(session, "--databases", "toy", "-k", "toy", *CORE, "tests/behaviour")
 
 
 @nox.session(default=False)

@@ -26,6 +26,7 @@ import memalchemy
 import parallel_runs
 import sync_face
 import tiers
+from capabilities import database_lacks
 from clocks import Clock, set_clock
 from golden.watch import never_seen
 from memalchemy.codec import encryption
@@ -67,6 +68,7 @@ chosen by ``--databases walled``, and by the mark of that name beside ``postgres
 KEYS = pytest.StashKey[list[str]]()
 """The keys of every Database that names none."""
 TOY = Path(__file__).parent / "dialects" / "toy"
+TOYS = ("toy",)
 """A third party's dialect, chosen by ``--databases toy``: see `memalchemy_toy`."""
 
 
@@ -79,7 +81,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--databases",
         help="which databases to run the behavioural suite on, of "
-        f"{', '.join(DATABASES)}, walled, oracle, toy, citus",
+        f"{', '.join(DATABASES)}, walled, oracle, {', '.join(TOYS)}, citus",
     )
     parser.addoption(
         "--server",
@@ -135,6 +137,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "one_server_only(reason): what cannot be where Citus has distributed the tables"
     )
     config.addinivalue_line(
+        "markers", "needs(capability): what cannot be where the dialect has it not: capabilities.py"
+    )
+    config.addinivalue_line(
         "markers", "own_programs(reason): what cannot be under --strict-oracle, such as a plan"
     )
     config.addinivalue_line(
@@ -151,7 +156,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.databases = ",".join(strict.DATABASES if strictly else DATABASES)
     if "citus" in config.option.databases.split(",") and CITUS_URL not in os.environ:
         raise pytest.UsageError(f"--databases citus needs {CITUS_URL}, a cluster's coordinator")
-    if "toy" in config.option.databases.split(","):
+    if {*TOYS} & {*config.option.databases.split(",")}:
         # Here and in the processes that tests start it is found as an installed package is.
         sys.path.insert(0, str(TOY))
         paths = [str(TOY), os.environ.get("PYTHONPATH", "")]
@@ -201,6 +206,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = item.get_closest_marker("one_server_only")
         if mark is not None and _database_of(item) == "citus":
             item.add_marker(pytest.mark.xfail(reason=mark.args[0], strict=True))
+        for mark in item.iter_markers("needs"):
+            if database_lacks(_database_of(item), mark.args[0]):
+                why = f"this database has no {mark.args[0]}"
+                item.add_marker(pytest.mark.xfail(reason=why, strict=True))
     if config.getoption("--strict-oracle"):
         _leave_out(config, items, "own_programs")
     if config.getoption("--signed"):
@@ -378,7 +387,7 @@ def database_url(database: str, tmp_path: Path, request: pytest.FixtureRequest) 
 def _new_url(database: str, place: Path, request: pytest.FixtureRequest) -> str:
     if database == "sqlite-memory":
         return "sqlite://"
-    if database in ("sqlite", "toy"):
+    if database in ("sqlite", *TOYS):
         return f"{database}:///{place}/agent.db"
     if database == "oracle":
         # Shared by all tests, so what needs a database of its own does not run on it.

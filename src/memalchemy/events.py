@@ -110,11 +110,11 @@ def _begin(event: Event) -> tuple[Subscriber, ...]:
 class StatementEvent:
     """One SQL statement that memalchemy has sent, whichever way it went to the driver.
 
-    ``sql`` is the text with placeholders: values are bound and not told. ``database`` is the
-    dialect's name, ``seconds`` the wall time until its rows were read, ``error`` the class name of
-    the exception that it ended with. ``statement`` is SQLAlchemy's construct, if there was one.
-    Statements of the host on its own connections are not told; BEGIN and COMMIT are where
-    memalchemy sends them itself, and not where a driver does.
+    ``sql`` is the text with placeholders: values are bound and not told. ``database`` is the name
+    of SQLAlchemy's dialect, on which a third party's stands, too; ``seconds`` the wall time until
+    its rows were read, ``error`` the class name of the exception that it ended with. ``statement``
+    is SQLAlchemy's construct, if there was one. Statements of the host on its own connections are
+    not told; BEGIN and COMMIT are where memalchemy sends them itself, and not where a driver does.
     """
 
     sql: str

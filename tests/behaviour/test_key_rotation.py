@@ -121,6 +121,7 @@ async def test_a_dry_run_says_what_is_under_which_key_and_changes_nothing(opened
     await check_contents(db)
 
 
+@pytest.mark.needs("space that is given back")
 async def test_what_was_not_encrypted_is_and_its_words_are_gone(opened: Open) -> None:
     await fill(await opened(keys=None))
     db = await opened(keys=[NEW])

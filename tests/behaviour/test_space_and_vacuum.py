@@ -43,6 +43,14 @@ async def fill(checkpointer: Checkpointer, threads: int = 20, each: int = 5) -> 
             await checkpointer.save(big(thread * 100 + number), f"t{thread}")
 
 
+KINDS = {"table", "index", "text index"}
+"""The kinds of pieces that a database tells the sizes of, if it tells any."""
+
+
+def says_sizes(db: Database) -> bool:
+    return db.dialect.maintenance.sizes(exact=True) is not None
+
+
 @pytest.fixture
 async def own(database_url: str) -> Any:
     """A migrated database of the test's own."""
@@ -91,8 +99,8 @@ async def test_the_parts_add_up_to_what_the_threads_say(db: Database) -> None:
     )
     assert found.rest_bytes + sum(one.bytes for one in found.largest) == found.content_bytes
     pieces = {piece.name: piece for piece in found.pieces}
-    assert pieces["deltas"].bytes > 0
-    assert {piece.kind for piece in found.pieces} == {"table", "index", "text index"}
+    assert {piece.kind for piece in found.pieces} == (KINDS if says_sizes(db) else set())
+    assert "deltas" not in pieces or pieces["deltas"].bytes > 0
 
 
 async def test_items_and_their_vectors_are_measured_and_are_no_part_of_a_thread(
@@ -119,7 +127,7 @@ async def test_items_and_their_vectors_are_measured_and_are_no_part_of_a_thread(
     )
     assert found.rest_bytes == threads.rest_bytes == 0
     indexes = {piece.owner for piece in found.pieces if piece.kind == "text index"}
-    assert {"deltas", "store_items"} <= indexes
+    assert ({"deltas", "store_items"} <= indexes) == says_sizes(db)
 
 
 async def test_words_of_items_that_were_deleted_are_merged_out_of_the_index(file: Path) -> None:

@@ -92,7 +92,7 @@ async def rows_of(session: AsyncSession, db: Database, table: Any) -> int:
 
 async def text_index_is_sound(db: Database) -> None:
     """The index has the words of the rows and no others; other databases look after theirs."""
-    if db.dialect.single_writer:
+    if db.dialect.single_writer and db.dialect.text.index_name("deltas_search", None):
         assert await db.run_sync(lambda c: differences_of(c.exec_driver_sql)) == []
 
 

@@ -63,7 +63,7 @@ async def test_statements_are_told_on_every_road(
     assert tables_written(seen) == {"threads", "checkpoints", "deltas", "store_items"}
     assert any(e.sql.lstrip().startswith(("SELECT", "WITH")) for e in seen)
     assert not any(SECRET in e.sql for e in seen)
-    assert {e.database for e in seen} == {db.dialect.name}
+    assert {e.database for e in seen} == {db.dialect.sqlalchemy_name}
     assert all(e.seconds >= 0 and e.error is None for e in seen)
 
 

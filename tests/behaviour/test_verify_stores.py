@@ -255,6 +255,7 @@ def _all(*statements: str) -> Program[None]:
         yield text(statement), None
 
 
+@pytest.mark.needs("examined text indexes")
 async def test_the_index_of_items_is_looked_at_and_built_anew(
     alone: Database, store: Store
 ) -> None:

@@ -93,6 +93,7 @@ def only(report: Report, index: str) -> None:
     assert finding.remedy == "memalchemy verify --repair"
 
 
+@pytest.mark.needs("examined text indexes")
 @pytest.mark.parametrize("index", ["deltas_search", "checkpoints_meta"])
 async def test_a_row_that_an_index_lost_is_named_and_found_again_after_repair(
     index: str, alone: Database
@@ -112,6 +113,7 @@ async def test_a_row_that_an_index_lost_is_named_and_found_again_after_repair(
         assert await found(alone, n) == (True, True)
 
 
+@pytest.mark.needs("examined text indexes")
 @pytest.mark.parametrize("index", ["deltas_search", "checkpoints_meta"])
 async def test_an_index_that_is_scribbled_on_or_out_of_use_is_found_and_repaired(
     index: str, alone: Database

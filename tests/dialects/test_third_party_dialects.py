@@ -6,6 +6,7 @@ toy``, and a selection of it here, in a process of its own.
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -18,19 +19,31 @@ from sqlalchemy import BINARY
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from memalchemy import Checkpointer, Database, MemalchemyError, UnknownURL, migrate
+from memalchemy import (
+    CapabilityMissing,
+    Checkpointer,
+    Database,
+    MemalchemyError,
+    UnknownURL,
+    migrate,
+    space,
+)
 from memalchemy.column_types import ColumnTypes, Storage, uuid_bytes, uuid_of_bytes
 from memalchemy.dialects import (
     DIALECTS,
     Dialect,
     Maintenance,
     Target,
+    Vectors,
+    base,
     column_types_on,
     dialect_of,
     parse_url,
     register_dialect,
 )
-from memalchemy.dialects.sqlite import SQLite
+from memalchemy.dialects.sqlite import SQLite, SQLiteMaintenance, SQLiteTextIndexes
+from memalchemy.search.indexes import build_index
+from private_names import private_names
 
 ROOT = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "toy"
@@ -116,6 +129,135 @@ def test_the_command_line_takes_the_urls_of_an_installed_package(tmp_path: Path)
 
     assert "ok" in run("check")
     assert "CREATE TABLE threads" in run("upgrade", "--sql")
+    assert "no text index was compared with its rows" in run("verify")
+    assert "no way to give space back on toy" in run("vacuum")
+
+
+def test_the_dialect_in_one_file_borrows_nothing_and_is_short() -> None:
+    code = (TOY / "memalchemy_toy.py").read_text()
+    tree = ast.parse(code)
+    imported = {
+        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module
+    }
+
+    assert {name for name in imported if name.startswith("memalchemy.")} == {
+        "memalchemy.column_types",
+        "memalchemy.dialects",
+        "memalchemy.errors",
+        "memalchemy.schema",
+        "memalchemy.variants",
+    }
+    assert list(private_names(tree)) == []
+    assert len(code.splitlines()) <= 300
+
+
+# --- What a dialect need not have ----------------------------------------------------------------
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """The URL of a new database of the dialect in one file."""
+    monkeypatch.syspath_prepend(TOY)
+    yield f"toy:///{tmp_path}/a.db"
+    DIALECTS.remove("toy")
+
+
+async def test_without_sizes_space_is_measured_by_rows_and_nothing_is_given_back(toy: str) -> None:
+    async with Database(toy) as db:
+        await Checkpointer(db).save({"step": 1}, "thread")
+
+        found = await space.measure(db)
+        reclaimed = await space.reclaim(db)
+
+    assert (found.checkpoints, found.pieces, found.estimated) == (1, (), False)
+    assert found.total_bytes == found.file_bytes
+    assert (reclaimed.before, reclaimed.after) == (None, None)
+    (advice,) = reclaimed.advice
+    assert "no way to give space back on toy" in advice.reason
+
+
+async def test_vectors_that_are_compared_here_have_no_index(toy: str) -> None:
+    async with Database(toy) as db:
+        with pytest.raises(CapabilityMissing, match="compared exactly on toy, by this process"):
+            await build_index(db, metric="cosine", dimensions=3)
+
+
+async def test_an_index_of_vectors_that_nobody_can_build_is_refused(
+    registered: Any, tmp_path: Path
+) -> None:
+    registered(derived("scrapbook", vectors=Vectors()))
+
+    async with Database(f"scrapbook:///{tmp_path}/a.db") as db:
+        with pytest.raises(CapabilityMissing, match="there is no vector index on scrapbook"):
+            await build_index(db, metric="cosine", dimensions=3)
+
+
+async def test_without_an_isolation_level_there_is_no_snapshot(tmp_path: Path) -> None:
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/a.db")
+
+    async with Database(engine, migrate="upgrade") as db:
+        with pytest.raises(CapabilityMissing, match="sqlite has no isolation level"):
+            async with db.snapshot():
+                pass
+    await engine.dispose()
+
+
+@pytest.mark.parametrize("ask", ["backup_command", "distribution_commands"])
+def test_a_command_that_is_not_known_is_a_missing_capability(ask: str) -> None:
+    arguments: dict[str, tuple[Any, ...]] = {
+        "backup_command": (URL.create("mysql"), "file", None, ()),
+        "distribution_commands": (None, None),
+    }
+
+    with pytest.raises(CapabilityMissing):
+        getattr(Maintenance(), ask)(*arguments[ask])
+
+
+class _NeverAside(SQLiteTextIndexes):
+    def is_aside(self, index: str) -> None:
+        return None
+
+
+class _NothingToMerge(SQLiteMaintenance):
+    def step(self, what: str) -> Any:
+        return None if what.split()[0] in ("changes", "start", "merge") else super().step(what)
+
+
+async def test_text_indexes_that_are_never_set_aside_are_purged_and_need_no_merging(
+    registered: Any, tmp_path: Path
+) -> None:
+    registered(derived("scrapbook", text=_NeverAside(), maintenance=_NothingToMerge()))
+
+    async with Database(f"scrapbook:///{tmp_path}/a.db") as db:
+        keep = Checkpointer(db)
+        await keep.save({"said": "a secret"}, "thread")
+        await keep.forget(tenant=db.tenant)
+        reclaimed = await space.reclaim(db)
+
+    assert reclaimed.advice == ()
+    assert b"secret" not in (tmp_path / "a.db").read_bytes()
+
+
+def test_the_page_names_all_that_a_dialect_must_have() -> None:
+    page = (ROOT / "docs" / "dialects.md").read_text()
+    needed = page.partition("## What a dialect must have")[2].partition("\n## ")[0]
+
+    assert [name for name in _without_default() if f"{name}`" not in needed] == []
+
+
+def _without_default() -> Iterator[str]:
+    """The methods of a dialect and its parts that raise NotImplementedError."""
+    tree = ast.parse(Path(base.__file__).read_text())
+    whole = ("Dialect", "Statements", "TextIndexes", "Vectors", "Maintenance")
+    for part in tree.body:
+        if isinstance(part, ast.ClassDef) and part.name in whole:
+            yield from (
+                method.name
+                for method in part.body
+                if isinstance(method, ast.FunctionDef)
+                and isinstance(last := method.body[-1], ast.Raise)
+                and ast.unparse(last) == "raise NotImplementedError"
+            )
 
 
 # --- Registration --------------------------------------------------------------------------------

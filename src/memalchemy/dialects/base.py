@@ -209,7 +209,9 @@ class Statements:
         """Return the condition that a key of ``table.meta`` has a value of *kind*.
 
         *kind* is ``text``, ``number``, ``true``, ``false``, ``null`` or ``container``. Numbers
-        compare as numbers; true is not 1. The binds are those of `json_equals_binds`.
+        compare as numbers; true is not 1. Where JSON is text, it is as the engine's serialiser
+        spells it, which is `json.dumps` unless the host says otherwise, with the keys of objects in
+        order. The binds are those of `json_equals_binds`.
         """
         raise NotImplementedError
 
@@ -252,7 +254,12 @@ class Statements:
 class TextIndexes:
     """Finding rows by words and metadata, and examining the indexes that find them.
 
-    An index is named as in `TEXT_INDEXES`. ``:terms`` is bound to `terms`.
+    The words of a row are in the column ``search_text``, with one space between them. Letters of
+    ASCII are as they were written, and match in either case; all others are folded. A term is a
+    phrase of one word or more, of which those of ASCII are in lower case.
+
+    An index is named as in `TEXT_INDEXES`; a database need not have it. ``:terms`` is bound to
+    `terms`.
 
     Attributes:
         indexes_fields: `items_in_scope` uses the words of an item's fields.
@@ -301,12 +308,15 @@ class TextIndexes:
         """Return ``term`` and *columns* of the items that hold a term.
 
         Where an index has `Statements.rowid` without reading the item, it is ``term, row_at``. The
-        binds are ``terms`` and those of `scope_binds` and `item_scope_binds`.
+        binds are ``terms`` and those of `namespace_binds` and `item_scope_binds`.
         """
         raise NotImplementedError
 
     def items_in_scope(self, below: bool) -> FromClause:
-        """Return ``namespace, key, updated_at`` of the items that `item_scope_binds` describes."""
+        """Return ``namespace, key, updated_at`` of the items that `item_scope_binds` describes.
+
+        Those of `namespace_binds` are bound, too.
+        """
         raise NotImplementedError
 
     def item_scope_binds(
@@ -548,7 +558,16 @@ class Maintenance:
         return None
 
     def step(self, what: str) -> Executable | None:
-        """Return a step of giving space back, where the database has it; see `memalchemy.space`."""
+        """Return a step of giving space back, where the database has it.
+
+        Of a file: ``pages`` queries ``page_count, freelist_count, page_size, auto_vacuum``;
+        ``incremental`` and ``whole`` rewrite it, ``give`` gives a few free pages back, and
+        ``patience`` and ``log`` empty its log. Of a text index in it, ``start`` and ``merge``, a
+        space and its name, merge a part of it, and ``changes`` counts what that has changed.
+
+        Of a server: ``tables`` queries ``name, live, dead, bytes, owned`` of each table in
+        ``:p_schema``, and `vacuum` does the rest.
+        """
         return None
 
     def vacuum(self, table: Table, full: bool) -> Executable | None:
@@ -561,7 +580,7 @@ class Maintenance:
 
     def backup_command(self, url: URL, file: str, schema: str | None, tables: Sequence[str]) -> str:
         """Return the command of the database's own tool that backs *tables* up into *file*."""
-        raise NotImplementedError
+        raise CapabilityMissing("memalchemy knows no command that backs this database up")
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         """Return the statements that give *role* all that an application needs, and no DDL.

@@ -23,7 +23,13 @@ def index_is_aside(dialect: Dialect, index: str) -> Executable | None:
 def purge_all(dialect: Dialect) -> Program[None]:
     """Remove the words of deleted rows from all text indexes, where deleting leaves them there."""
     for index in TEXT_INDEXES:
-        if dialect.text.purge(index) is None:
+        if dialect.text.purge(index) is None or (yield from is_aside(dialect, index)):
             continue
-        if not (yield index_is_aside(dialect, index=index), None):
-            yield purge(dialect, index=index), None
+        yield purge(dialect, index=index), None
+
+
+def is_aside(dialect: Dialect, index: str) -> Program[bool]:
+    """Return whether a text index has been set aside, where that can be."""
+    if dialect.text.is_aside(index) is None:
+        return False
+    return bool((yield index_is_aside(dialect, index=index), None))

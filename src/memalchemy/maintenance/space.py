@@ -34,7 +34,7 @@ from memalchemy.keys import INTERNAL_RANGE, decode_namespace
 from memalchemy.log.entries import is_entry, is_not_empty
 from memalchemy.log.scan import run_query
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, constants, live, same_log
-from memalchemy.log.text_indexes import index_is_aside
+from memalchemy.log.text_indexes import is_aside
 from memalchemy.schema import Base
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, expired_item, live_item
 from memalchemy.statements import Program, program_of, statement
@@ -300,6 +300,8 @@ async def _measure_pieces(db: Database) -> tuple[tuple[Piece, ...], bool]:
     exact = d.maintenance.counts_pages() is None or bool(
         (await run_query(db, counts_pages(d), {}))[0][0]
     )
+    if d.maintenance.sizes(exact) is None:
+        return (), False
     rows = await run_query(db, sizes(d, exact=exact), {"p_schema": db.schema})
     pieces = sorted(map(_piece, rows), key=lambda piece: (-piece.bytes, piece.name))
     return tuple(pieces), not exact
@@ -385,9 +387,11 @@ async def _reclaim_file(
 async def _merge_text_index(db: Database, index: str, event: Event) -> None:
     """Merge a whole text index step by step, which removes the words of deleted rows."""
     d = db.dialect
+    if d.maintenance.step(f"start {index}") is None:
+        return
 
     def merge(verb: str) -> Program[int]:
-        if (yield index_is_aside(d, index=index), None):
+        if (yield from is_aside(d, index)):
             return 0
         (before,) = yield merge_step(d, what="changes"), None
         yield merge_step(d, what=f"{verb} {index}"), None
@@ -474,13 +478,16 @@ def _total_bytes(tables: dict[str, Any]) -> int:
 
 async def _advise(db: Database, full: bool) -> Reclaimed:
     """Name the commands for a database that an application cannot shrink."""
-    rows = await run_query(db, sizes(db.dialect, exact=True), {"p_schema": db.schema})
-    total = sum(int(row.bytes) for row in rows) if rows else None
+    pieces, _ = await _measure_pieces(db)
+    total = sum(piece.bytes for piece in pieces) if pieces else None
     advice = tuple(
         Advice(f"to shrink {name}, its owner runs", tuple(commands), name)
         for name in TABLES
         if (commands := db.dialect.maintenance.shrink_commands(name, db.schema, full))
     )
+    if not advice:
+        why = f"memalchemy knows no way to give space back on {db.dialect}: use the database's own"
+        advice = (Advice(why),)
     return Reclaimed(total, total, advice)
 
 

@@ -190,10 +190,14 @@ async def _check(db: Database, metric: str = "cosine", dimensions: int = 384) ->
     d = db.dialect
     if not d.vectors.computes_distances:
         raise CapabilityMissing(
-            f"vectors are compared exactly on {d}, and kept in memory: that needs no index"
+            f"vectors are compared exactly on {d}, by this process: that needs no index"
         )
     if d.vectors.list_indexes() is None:
         commands = d.vectors.index_commands(metric, dimensions, db.schema)
+        if not commands:
+            raise CapabilityMissing(
+                f"there is no vector index on {d}; a search compares all vectors of its namespace"
+            )
         raise CapabilityMissing(
             f"on {d} a vector index is the administrator's to build; as the owner of the tables "
             f"run: {' '.join(commands)}"

@@ -109,9 +109,7 @@ def _print_report(ctx: Context, report: Report) -> None:
         summary += f"; {count(report.items, 'item')} read"
     ctx.terminal.print(summary)
     if not report.text_indexes:
-        what = (
-            "the text indexes were not compared with the rows: the nodes of the cluster have them"
-        )
+        what = "no text index was compared with its rows: memalchemy cannot examine any here"
         ctx.terminal.print(what, style="yellow")
     if report.tenant is not None and not (report.logs or report.items):
         what = f"tenant {report.tenant!r} has nothing; `memalchemy tenants list` names the others"

@@ -136,7 +136,10 @@ class SQLAlchemyExecutor(Executor):
             yield connection
 
     def snapshot(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        assert self._dialect.snapshot_isolation is not None
+        if self._dialect.snapshot_isolation is None:
+            raise CapabilityMissing(
+                f"{self._dialect} has no isolation level in which all reads see one moment"
+            )
         return self.transaction(self._dialect.snapshot_isolation)
 
     async def close(self, *, in_thread: bool = True) -> None:

@@ -68,8 +68,10 @@ chosen by ``--databases walled``, and by the mark of that name beside ``postgres
 KEYS = pytest.StashKey[list[str]]()
 """The keys of every Database that names none."""
 TOY = Path(__file__).parent / "dialects" / "toy"
-TOYS = ("toy",)
-"""A third party's dialect, chosen by ``--databases toy``: see `memalchemy_toy`."""
+TOYS = ("toy", "toy_reads_back")
+"""Dialects of a third party, chosen by ``--databases toy``: see `memalchemy_toy`, and beside it the
+one that brings a variant of its own.
+"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 _ASYNC = {
     "sqlite": "sqlite+aiosqlite",
     "toy": "sqlite+aiosqlite",
+    "toy_reads_back": "sqlite+aiosqlite",
     "postgresql": "postgresql+asyncpg",
 }
-_SYNC = {"toy": "sqlite", "postgresql": "postgresql+psycopg"}
+_SYNC = {"toy": "sqlite", "toy_reads_back": "sqlite", "postgresql": "postgresql+psycopg"}
 
 
 def async_url(url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,49 @@ SOURCE = Path(memalchemy.__file__).parent
 CAPABILITIES = {"distributed", "upserts", "single_statement_save", "groups_saves", "variants"}
 MAY_ASK = ("dialects", "database", "variants.py", "statements.py")
 """Where a dialect is asked for what it is: it says so once, and everybody else is given."""
+
+
+DATABASES = {"sqlite", "postgresql", "postgres", "oracle", "citus"}
+DRIVERS = {"sqlite3", "aiosqlite", "asyncpg", "psycopg", "oracledb"}
+CLASSES = {"Dialect", "SQLite", "PostgreSQL", "Oracle"}
+
+NAMES_ASKED: dict[tuple[str, str], str] = {
+    ("schema.py", "dialect.name != 'oracle'"): "DDL of SQLAlchemy's, which knows its own name",
+    (
+        "migrate/environment.py",
+        "autogenerate.dialect.name == 'oracle'",
+    ): "a host's autogenerate, which has SQLAlchemy's dialect alone",
+    (
+        "migrate/chain.py",
+        "dialect is not DIALECTS['sqlite']",
+    ): "the script that makes a file at once is of memalchemy's own SQLite",
+    ("migrate/chain.py", "DIALECTS['sqlite']"): "the same, which is a comparison of this",
+    (
+        "database/executors/host.py",
+        "connection.dialect.name != dialect.sqlalchemy_name",
+    ): "a connection of another of SQLAlchemy's dialects is refused, whichever they are",
+    (
+        "database/backend.py",
+        "primary.dialect.name != dialect.name",
+    ): "a replica shares the dialect of its primary, whichever it is",
+    (
+        "integrations/langgraph/_source.py",
+        "url.startswith('sqlite:')",
+    ): "where LangGraph's own tables are, which it keeps in one way a database",
+    (
+        "integrations/langgraph/_source.py",
+        "scheme.startswith('postgres')",
+    ): "where LangGraph's own tables are, which it keeps in one way a database",
+    (
+        "database/sqlite/executor.py",
+        "from memalchemy.dialects.sqlite import prepare",
+    ): "the package of SQLite's files",
+    (
+        "database/sqlite/backup.py",
+        "from memalchemy.dialects.sqlite_text_tables import names_text_index",
+    ): "the package of SQLite's files",
+}
+"""The places outside of dialects that ask which database it is, each with the reason."""
 
 
 class Plain(SQLite):
@@ -121,3 +165,97 @@ def test_nothing_above_the_databases_asks_what_a_database_is() -> None:
     ]
 
     assert asking == []
+
+
+def test_nothing_outside_of_dialects_asks_which_database_it_is() -> None:
+    asked = {
+        (str(path.relative_to(SOURCE)), question)
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.relative_to(SOURCE).parts[0] != "dialects"
+        for question in questions(ast.parse(path.read_text()))
+    }
+
+    assert asked == NAMES_ASKED.keys()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "db.dialect.name == theirs",
+        "'x' if dialect.name in names else 'y'",
+        "d.name != other",
+        "engine.url.get_backend_name() == 'sqlite'",
+        "scheme in ('postgresql', 'oracle')",
+        "kinds['sqlite']",
+        "kinds[dialect.name]",
+        "kinds.get(dialect.name)",
+        "url.startswith('oracle+oracledb:')",
+        "isinstance(self.dialect, dialects.SQLite)",
+        "issubclass(kind, (int, Dialect))",
+        "type(dialect) is SQLite",
+        "from memalchemy.dialects.oracle import Oracle",
+        "match scheme:\n    case 'oracle': pass",
+    ],
+)
+def test_each_way_to_ask_is_seen(code: str) -> None:
+    assert list(questions(ast.parse(code)))
+
+
+def questions(tree: ast.AST) -> Iterator[str]:
+    """Yield the code of a module that asks which database it is."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare():
+                sides = [node.left, *node.comparators]
+                if any(map(_is_name_of_dialect, sides)) or any(map(_names_a_database, sides)):
+                    yield ast.unparse(node)
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, kinds]):
+                if {_last_name(one) for one in ast.walk(kinds)} & CLASSES:
+                    yield ast.unparse(node)
+            case ast.Call(func=ast.Attribute(attr="get"), args=[key, *_]):
+                if _is_name_of_dialect(key):
+                    yield ast.unparse(node)
+            case ast.Call(func=ast.Attribute(attr="startswith"), args=[start]):
+                if any(
+                    str(one.value).startswith((*DATABASES, *DRIVERS))
+                    for one in ast.walk(start)
+                    if isinstance(one, ast.Constant)
+                ):
+                    yield ast.unparse(node)
+            case ast.Subscript(slice=key, ctx=ast.Load()):
+                is_constant = isinstance(key, ast.Constant) and _names_a_database(key)
+                if _is_name_of_dialect(key) or is_constant:
+                    yield ast.unparse(node)
+            case ast.MatchValue(value=value):
+                if _names_a_database(value):
+                    yield ast.unparse(node)
+            case ast.ImportFrom(module=str(module)):
+                first = module.removeprefix("memalchemy.dialects.").split(".")[0]
+                if first != module.split(".")[0] and first.split("_")[0] in DATABASES:
+                    yield ast.unparse(node)
+
+
+def _is_name_of_dialect(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr in ("name", "sqlalchemy_name")
+        and (_last_name(node.value) or "").strip("_") in ("d", "dialect", "ours", "theirs")
+    )
+
+
+def _names_a_database(node: ast.AST) -> bool:
+    """Whether an operand has the name or the class of a database, or of a driver."""
+    return any(
+        (isinstance(one, ast.Constant) and one.value in DATABASES | DRIVERS)
+        or (_last_name(one) in CLASSES)
+        for one in ast.walk(node)
+    )
+
+
+def _last_name(node: ast.AST) -> str | None:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=function):
+            return _last_name(function)
+    return None

@@ -69,6 +69,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "conformance/test_own_classes.py",
         "conformance/test_report.py",
         "dialects/test_third_party_dialects.py",
+        "dialects/test_variants_of_third_parties.py",
         "durability/test_cancelled_in_each_await.py",
         "durability/test_dead_connections.py",
         "durability/test_memory_of_closed_databases.py",

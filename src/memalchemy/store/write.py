@@ -127,10 +127,15 @@ def _conditions_on_item(expected: str) -> list[ColumnElement[bool]]:
     return [not_(live_item())] if expected == "none" else []
 
 
-def updating(expected: str, *more: ColumnElement[bool]) -> Any:
+def changing(expected: str, *more: ColumnElement[bool]) -> Any:
     """Return the statement that writes an existing item, on *more* conditions."""
-    changing = update(ITEMS).where(of_item(ITEMS), *_conditions_on_item(expected), *more)
-    return changing.values(_update_values()).returning(ITEMS.c.version)
+    conditions = (*_conditions_on_item(expected), *more)
+    return update(ITEMS).where(of_item(ITEMS), *conditions).values(_update_values())
+
+
+def updating(expected: str, *more: ColumnElement[bool]) -> Any:
+    """Return `changing` with the version of the item, which it returns."""
+    return changing(expected, *more).returning(ITEMS.c.version)
 
 
 def putting(dialect: Dialect, expected: str, *more: ColumnElement[bool]) -> Any:

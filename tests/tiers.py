@@ -57,6 +57,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "behaviour/test_retention_model.py",
         "behaviour/test_rotations_go_on.py",
         "behaviour/test_servers_as_they_are.py",
+        "behaviour/test_statements_say_what_proves_them.py",
         "benchmark_reports/*",
         "cli/test_cli_contract.py",
         "cli/test_cli_encryption.py",

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import wraps
 from types import MappingProxyType
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import (
     BindParameter,
@@ -27,7 +27,9 @@ from sqlalchemy import (
     tuple_,
 )
 
+from memalchemy.codec.signatures import SigningKeys
 from memalchemy.dialects import Dialect
+from memalchemy.proofs import CHECKS, NOTED
 from memalchemy.variants import Varying, nothing, varies
 
 P = ParamSpec("P")
@@ -68,6 +70,41 @@ FINDS = "memalchemy_finds"
 
 REMOVES_TENANT = "memalchemy_removes_tenant"
 """The execution option of a statement that removes all that a tenant has in a table."""
+
+
+PROVEN_FORM = "memalchemy_proven"
+"""The execution option of a statement that has a form with proof, a `ProvenForm`."""
+
+
+class RowProof(Protocol):
+    """Proof of the rows of a statement, which `Database.run` makes: see `proven_reads`."""
+
+    sentence: str
+    """What is proven, for users."""
+
+    def add_to(self, query: Any) -> Any:
+        """Return *query* with the columns of the proof, under names of their own."""
+
+    def check(self, row: Any, tenant: str, keys: SigningKeys) -> None:
+        """Raise `Corrupt`, `NotSigned` or `KeyMissing` if a row is not what was signed."""
+
+    def is_listed(self, row: Any, now: Any) -> bool:
+        """Return whether the statement lists a row, which has been checked, at ``p_now``."""
+
+
+MakesProof = RowProof | Callable[..., RowProof]
+"""A proof, or what makes one for a choice of a statement's arguments."""
+
+Proves = MakesProof | str | tuple[MakesProof | str, ...]
+"""What proves the rows of a statement: see `statement`."""
+
+
+class ProvenForm(NamedTuple):
+    """Second form of a statement, for databases with signing keys."""
+
+    query: Executable
+    """The statement with the columns that prove its rows, and with rows that it does not list."""
+    proof: RowProof
 
 
 class Answer(list[Row[Any]]):
@@ -132,6 +169,12 @@ class Statement(Generic[P]):
         self._choices = choices
         self._built: dict[_Key, Executable | None] = {}
         self.__doc__ = build.__doc__
+        self.proof: MakesProof | None = None
+        """The proof that `Database.run` makes of its rows."""
+        self.checks: tuple[str, ...] = ()
+        """The names of the `CHECKS` that the programs make which send it."""
+        self.unproven: str | None = None
+        """Why nothing proves what it returns to some of these programs, or to all."""
 
     def on(self, variant: str) -> Callable[[Build], Build]:
         """Register the decorated builder in place of the general one on *variant*."""
@@ -197,15 +240,72 @@ def built_for(dialect: Dialect, statement: Executable) -> Executable:
 
 
 def statement(
-    *, only_on: str | None = None, **choices: Sequence[Any]
+    *,
+    proves: Proves = (),
+    unproven: str | None = None,
+    only_on: str | None = None,
+    **choices: Sequence[Any],
 ) -> Callable[[Callable[..., Any]], Statement[Any]]:
     """Register a statement builder; each keyword lists the values that an argument can take.
 
     The builder returns ``None`` where a dialect has no such statement. With *only_on* it is that of
     one variant, and others have none.
+
+    A statement that returns columns which signatures cover says what proves them, or why nothing
+    has to; or both, if that is so for some of the programs which send it.
+
+    Args:
+        proves: names of `memalchemy.proofs.CHECKS` that these programs make. And a `RowProof`, or
+            what makes one for a choice of arguments: `Database.run` sends a second form of the
+            statement then, and holds its rows to their signatures. The builder takes ``proven``,
+            true for that form: without the conditions that say which rows are listed, which
+            `RowProof.is_listed` says then.
+        unproven: a reason: see `memalchemy.proofs`.
     """
 
-    return lambda build: register(build, choices, only_on=only_on)
+    def registered(build: Build) -> Statement[Any]:
+        proof, _ = _parts_of(proves)
+        if proof is None:
+            return register(build, choices, only_on=only_on, proves=proves, unproven=unproven)
+        assert only_on is None, "a statement of one variant has no form with proof"
+        return _register_with_proof(build, choices, proof, proves=proves, unproven=unproven)
+
+    return registered
+
+
+def _parts_of(proves: Proves) -> tuple[MakesProof | None, tuple[str, ...]]:
+    """Return the proof that `Database.run` makes, and the names of the checks of programs."""
+    given = proves if isinstance(proves, tuple) else (proves,)
+    names = tuple(one for one in given if isinstance(one, str))
+    proofs = [one for one in given if not isinstance(one, str)]
+    assert len(proofs) <= 1, "a statement has one form with proof"
+    return proofs[0] if proofs else None, names
+
+
+def _register_with_proof(
+    build: Build, choices: Mapping[str, Sequence[Any]], proof: MakesProof, **declared: Any
+) -> Statement[Any]:
+    """Register a statement, and its form with proof under the name with the suffix ``.proven``."""
+
+    def proof_for(choice: Mapping[str, Any]) -> RowProof:
+        return proof(**choice) if callable(proof) else proof
+
+    @wraps(build)
+    def build_proven(dialect: Dialect, **choice: Any) -> Executable | None:
+        query: Any = build(dialect, proven=True, **choice)
+        return None if query is None else proof_for(choice).add_to(query)
+
+    forms = register(build_proven, choices, ".proven", **declared)
+
+    @wraps(build)
+    def build_plain(dialect: Dialect, **choice: Any) -> Executable | None:
+        query: Any = build(dialect, proven=False, **choice)
+        if query is None:
+            return None
+        form = ProvenForm(forms(dialect, **choice), proof_for(choice))
+        return query.execution_options(**{PROVEN_FORM: form})  # type: ignore[no-any-return]
+
+    return register(build_plain, choices, **declared)
 
 
 def register(
@@ -214,6 +314,8 @@ def register(
     suffix: str = "",
     *,
     only_on: str | None = None,
+    proves: Proves = (),
+    unproven: str | None = None,
 ) -> Statement[Any]:
     """Register a statement under the name of its builder and a suffix."""
     made: Statement[Any] = Statement(build, dict(choices))
@@ -221,16 +323,25 @@ def register(
         made._build = Varying(nothing)
         made._build.on(only_on)(build)
     made.name += suffix
+    made.proof, made.checks = _parts_of(proves)
+    made.unproven = unproven
+    if unknown := [name for name in made.checks if name not in CHECKS]:
+        raise AssertionError(f"{made.name}: {unknown[0]!r} is not one of memalchemy.proofs.CHECKS")
     REGISTRY[made.name] = made
     return made
 
 
 def removal(
-    columns: Mapping[str, Sequence[str]], **choices: Sequence[Any]
+    columns: Mapping[str, Sequence[str]],
+    *,
+    proves: Proves = (),
+    unproven: str | None = None,
+    **choices: Sequence[Any],
 ) -> Callable[[Callable[..., Any]], Statement[Any]]:
     """Register a builder of statements that remove rows, and with them what finds those before.
 
     *columns* are those that are found, by the name of a table; in other tables nothing is found.
+    What the statements themselves return, if anything, is declared as in `statement`.
     """
 
     def registered(build: Callable[..., Executable | None]) -> Statement[Any]:
@@ -249,8 +360,8 @@ def removal(
                 return removing
             return removing.execution_options(**{FINDS: query})
 
-        finder = register(find, choices, ".found")
-        return register(remove, choices)
+        finder = register(find, choices, ".found", unproven=NOTED)
+        return register(remove, choices, proves=proves, unproven=unproven)
 
     return registered
 

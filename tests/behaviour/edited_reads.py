@@ -47,6 +47,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(("removed checkpoint", "removed state", "removed entry"), PARTIAL),
     **dict.fromkeys(("removed write", "checkpoints.seq", "deltas.seq"), PARTIAL),
     **dict.fromkeys(("deltas.entry_key", "deltas.label", "deltas.kind"), FOUND),
+    "deltas.occurred_at": FOUND,
     **dict.fromkeys(("checkpoints.checkpoint_id", "checkpoints.run_id"), FOUND),
     **dict.fromkeys(("deltas.search_text", "deltas.radix", "removed vector"), SEARCHED),
     **dict.fromkeys(("embeddings.dimensions", "embeddings.model", "embeddings.field"), SEARCHED),

@@ -41,6 +41,9 @@ THREADS = ("t", "u", "deleted", "missing")
 USERS = ("users",)
 KEYS = ("ada", "bob", "eve", "missing")
 LATER = datetime(2200, 1, 1, tzinfo=UTC)
+A_DAY = timedelta(days=1)
+BEFORE = datetime.now(UTC) - A_DAY
+"""A day before anything is stored."""
 LONG = 1_000_000
 """A lifetime in seconds that does not end while a test runs."""
 
@@ -209,12 +212,14 @@ READS: dict[str, Read] = {
     ],
     "ThreadLog.last_written": lambda w: w.log.last_written(["l", "m", "missing"]),
     "ThreadLog.list_older": lambda w: w.log.list_older(LATER),
+    "ThreadLog.list_older(cutoff)": lambda w: w.log.list_older(BEFORE),
     "ThreadLog.list_threads": lambda w: w.log.list_threads(),
     "ThreadLog.range": lambda w: [
         *(w.log.range(thread) for thread in ("l", "m", "missing")),
         w.log.range("l", after=1),
         w.log.range("l", until=LATER),
     ],
+    "ThreadLog.range(since=)": lambda w: w.log.range("l", since=BEFORE, until=BEFORE + 2 * A_DAY),
     "ThreadLog.read": _of_logs("read"),
     "ThreadLog.read_columns": _of_logs("read_columns", lambda *found: found, None, None),
     "ThreadLog.read_columns_beside": lambda w: [

@@ -44,6 +44,7 @@ REASONS: dict[str, dict[str, str]] = {
         "checkpoints.created_at": FOUND,
     },
     "inspection._statements.list_recent": {**ALL_NAMES, "threads.updated_at": NEXT},
+    "log.append.find_entry_keys": {"deltas.entry_key": FOUND},
     "log.entries.find_entries_of_key": {
         **NAMES,
         "deltas.entry_key": FOUND,

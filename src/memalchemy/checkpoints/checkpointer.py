@@ -34,7 +34,6 @@ from memalchemy.checkpoints.save_request import Request, SaveConditions
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import values
-from memalchemy.codec.places import state_place
 from memalchemy.codec.search_text import query_terms, snippet
 from memalchemy.contracts import (
     LEAVE,
@@ -112,7 +111,6 @@ from memalchemy.log.listing import (
 from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.log.signed_reads import (
     check_all_checkpoints,
-    check_hit_words,
     check_newest_checkpoint,
     check_nothing_missing,
 )
@@ -121,7 +119,6 @@ from memalchemy.log.thread_parts import list_parts, main_paths, thread_parts
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.protection.proven_jobs import Damage
-from memalchemy.protection.signed_logs import errors_about
 from memalchemy.search.text import find_checkpoints, search_scope
 from memalchemy.statements import Program
 
@@ -820,29 +817,15 @@ class Checkpointer(Generic[State]):
             )
             if not best:
                 await self.db.check_search(connection)
-        if self.db.signing.signs:
-            for _, row in best:
-                self._check_words(row)
         found: list[Any] = [
             {
-                **listing.info(self.db, row).as_dict(),
+                **listing.found_info(self.db, row).as_dict(),
                 "score": score,
                 "snippet": snippet(row.search_text, terms),
             }
             for score, row in best
         ]
         return await self._with_data(found, connection) if data else found
-
-    def _check_words(self, row: Any) -> None:
-        """Hold the words by which a checkpoint was found to the signature of its state.
-
-        Raises:
-            Corrupt, KeyMissing: they are not what was signed.
-        """
-        with errors_about(f"the words of checkpoint {row.checkpoint_id!r}"):
-            log = Log(self.db.tenant, row.thread_id, row.namespace)
-            place = state_place(log.tenant, log.key, row.seq)
-            check_hit_words(place, row.state_signature, row, self.db.signing)
 
     async def search_data(
         self,
@@ -1718,14 +1701,14 @@ class Checkpointer(Generic[State]):
         d = self.db.dialect
         if scope == "own":
             copied = False
-            for part in (yield from list_parts(d, source)):
+            for part in (yield from list_parts(d, source, tombstones=True)):
                 to = target._replace(namespace=part.namespace)
                 copied |= yield from copy_log(d, part, to, now, keyring=self.db.keyring)
             return copied
         listed = list_logs_of_thread if scope == "all" else list_logs_below
         rows = yield listed(d), self._namespace_binds() | {"k_thread_id": source.thread_id}
         copied = False
-        for path in [row.namespace for row in rows if row.deleted_at is None]:
+        for path in [row.namespace for row in rows]:
             from_, to = (log._replace(namespace=path) for log in (source, target))
             copied |= yield from copy_log(d, from_, to, now, keyring=self.db.keyring)
         return copied

@@ -17,11 +17,12 @@ from memalchemy.dialects import Dialect
 from memalchemy.log import DELTAS, Head, Log, read_head
 from memalchemy.log.copy import read_position
 from memalchemy.log.tables import of_log
+from memalchemy.proofs import NO_KEYS
 from memalchemy.statements import Program, statement
 from memalchemy.variants import CITUS
 
 
-@statement(only_on=CITUS)
+@statement(unproven=NO_KEYS, only_on=CITUS)
 def read_links(dialect: Dialect) -> Executable:
     """Select the rows of a log at ``p_seqs``."""
     seqs = bindparam("p_seqs", type_=ARRAY(DELTAS.c.seq.type))

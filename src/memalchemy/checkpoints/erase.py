@@ -27,6 +27,7 @@ from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.metadata import check_metadata, kind_of
+from memalchemy.proofs import REMOVED_BY_NAME
 from memalchemy.protection.proven_jobs import Damage, each_proven
 from memalchemy.search.kept_answers import erase_kept_answers
 from memalchemy.search.scope import (
@@ -223,7 +224,7 @@ def erase_internal_items(dialect: Dialect) -> Executable:
     return gone.execution_options(**{REMOVES_TENANT: True})
 
 
-@statement(narrowed=(False, True), after=(False, True))
+@statement(proves="removed item", narrowed=(False, True), after=(False, True))
 def list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable | None:
     """Select a page of a tenant's items with their metadata, expired ones too, ordered by key.
 
@@ -287,7 +288,7 @@ def erase_thread(
     return erased
 
 
-@statement()
+@statement(unproven=REMOVED_BY_NAME)
 def list_all_logs_below(dialect: Dialect) -> Executable:
     """Select the logs of all threads in a namespace and below it, tombstones included."""
     return (

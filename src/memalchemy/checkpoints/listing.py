@@ -17,11 +17,12 @@ from sqlalchemy import (
 )
 from sqlalchemy import literal_column as constant
 
+from memalchemy.codec.places import state_place
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.keys import decode_namespace
-from memalchemy.log.signed_reads import check_info
+from memalchemy.log.signed_reads import check_hit_words, check_info
 from memalchemy.log.tables import (
     CHECKPOINT_INFO,
     CHECKPOINT_ROW,
@@ -34,11 +35,11 @@ from memalchemy.log.tables import (
     of_log,
     same_log,
 )
+from memalchemy.proofs import COUNTED, REPORTED
 from memalchemy.protection.proven_reads import (
     HEADS,
     NAMED_CHECKPOINTS,
     NEWEST_CHECKPOINTS,
-    proven_statement,
     unless,
 )
 from memalchemy.protection.signed_logs import errors_about
@@ -78,7 +79,21 @@ def info(db: Database, row: Any) -> CheckpointInfo:
     return CheckpointInfo(**values)
 
 
-@statement(before=(True, False))
+def found_info(db: Database, row: Any) -> CheckpointInfo:
+    """Return a row that a search for words has found, as `info`.
+
+    Raises:
+        Corrupt, KeyMissing: it, or the words by which it was found, are not what was signed.
+    """
+    if db.signing.signs:
+        with errors_about(f"the words of checkpoint {row.checkpoint_id!r}"):
+            log = Log(db.tenant, row.thread_id, row.namespace)
+            place = state_place(log.tenant, log.key, row.seq)
+            check_hit_words(place, row.state_signature, row, db.signing)
+    return info(db, row)
+
+
+@statement(proves=("checkpoint", "log"), before=(True, False))
 def list_checkpoints(dialect: Dialect, before: bool) -> Executable:
     """Select a page of the checkpoints of a log, newest first."""
     query = (
@@ -91,14 +106,14 @@ def list_checkpoints(dialect: Dialect, before: bool) -> Executable:
     return query.where(CHECKPOINTS.c.seq < bindparam("p_before")) if before else query
 
 
-@statement()
+@statement(proves="checkpoint")
 def read_checkpoint(dialect: Dialect) -> Executable:
     """Select one checkpoint by its id."""
     named = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
     return select(*info_columns()).select_from(live_checkpoints()).where(of_log(CHECKPOINTS), named)
 
 
-@statement()
+@statement(proves="whole log")
 def list_until(dialect: Dialect) -> Executable:
     """Select the checkpoints of a log that happened at or before ``p_moment``, latest first."""
     occurred = CHECKPOINTS.c.occurred_at
@@ -111,7 +126,7 @@ def list_until(dialect: Dialect) -> Executable:
     )
 
 
-@proven_statement(NEWEST_CHECKPOINTS)
+@statement(proves=(NEWEST_CHECKPOINTS, "checkpoint"))
 def list_newest(dialect: Dialect, proven: bool) -> Executable:
     """Select the newest checkpoints over all threads.
 
@@ -186,7 +201,7 @@ def _has_pair(dialect: Dialect, kind: str) -> ColumnElement[bool]:
 METADATA_KINDS = ("text", "number", "true", "false", "null", "container")
 
 
-@proven_statement(HEADS, kind=METADATA_KINDS, exact=(True, False))
+@statement(proves=(HEADS, "checkpoint"), kind=METADATA_KINDS, exact=(True, False))
 def list_by_metadata(dialect: Dialect, kind: str, exact: bool, proven: bool) -> Executable | None:
     """Select checkpoints whose metadata has a key with a value, newest first.
 
@@ -222,7 +237,7 @@ def list_by_metadata(dialect: Dialect, kind: str, exact: bool, proven: bool) -> 
     )
 
 
-@statement(kind=METADATA_KINDS)
+@statement(proves="removed rows", kind=METADATA_KINDS)
 def list_threads_by_metadata(dialect: Dialect, kind: str) -> Executable:
     """Select threads, in any namespace, by a pair in their own metadata or in a checkpoint's."""
     by_checkpoint = (
@@ -241,7 +256,7 @@ def list_threads_by_metadata(dialect: Dialect, kind: str) -> Executable:
     return by_checkpoint.union(own)
 
 
-@statement()
+@statement(unproven=REPORTED)
 def list_threads_without_metadata(dialect: Dialect) -> Executable:
     """Select the logs whose metadata is no JSON object: somebody has edited it."""
     is_object = dialect.statements.json_is_object(THREADS.c.meta)
@@ -251,7 +266,7 @@ def list_threads_without_metadata(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=COUNTED)
 def measure_log(dialect: Dialect) -> Executable:
     """Select the number and sizes of a log's checkpoints.
 
@@ -284,7 +299,7 @@ def measure_log(dialect: Dialect) -> Executable:
     ).where(of_log(CHECKPOINTS), is_live)
 
 
-@proven_statement(NAMED_CHECKPOINTS)
+@statement(proves=NAMED_CHECKPOINTS)
 def list_checkpoints_of_runs(dialect: Dialect, proven: bool) -> Executable:
     """Select the checkpoints below a namespace that have one of the run ids ``p_keys`` lists."""
     named = dialect.statements.rows_from_list("p_keys", ("run_id",))
@@ -310,7 +325,7 @@ def list_checkpoints_of_runs(dialect: Dialect, proven: bool) -> Executable:
 SCOPES = ("log", "thread", "namespace", "tenant")
 
 
-@proven_statement(HEADS, scope=SCOPES, until=(True, False), after=(True, False))
+@statement(proves=(HEADS, "checkpoint"), scope=SCOPES, until=(True, False), after=(True, False))
 def list_by_id(dialect: Dialect, scope: str, until: bool, after: bool, proven: bool) -> Executable:
     """Select a page of checkpoints by their ids, the highest first.
 

@@ -132,7 +132,7 @@ def _is_newest(which: str) -> Any:
 # --- A state -------------------------------------------------------------------------------------
 
 
-@statement(which=("newest", "named"), signed=(False, True))
+@statement(proves=("state", "log"), which=("newest", "named"), signed=(False, True))
 def read_chain(dialect: Dialect, which: str, signed: bool) -> Executable:
     """Select the rows of a checkpoint from its snapshot on, with the epoch of its log.
 
@@ -251,7 +251,9 @@ def _existing_parent(dialect: Dialect) -> Any:
     )
 
 
-@statement(which=("newest", "named", "highest"), signed=(False, True))
+@statement(
+    proves=("state", "write", "log"), which=("newest", "named", "highest"), signed=(False, True)
+)
 def read_snapshot(dialect: Dialect, which: str, signed: bool) -> Executable:
     """Select the rows of a checkpoint, as `read_chain`, and its pending writes, in one round trip.
 
@@ -381,7 +383,7 @@ def decode_writes(
 # --- Some states with their pending writes -------------------------------------------------------
 
 
-@statement(signed=(False, True))
+@statement(proves="state", signed=(False, True))
 def read_states(dialect: Dialect, signed: bool) -> Executable:
     """Select all rows that some checkpoints of a log are rebuilt from.
 

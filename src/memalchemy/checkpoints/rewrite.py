@@ -17,7 +17,7 @@ from memalchemy.log.text_indexes import purge_all
 from memalchemy.statements import Program, statement
 
 
-@statement()
+@statement(proves=("state", "whole log"))
 def list_in_order(dialect: Dialect) -> Executable:
     """Select every checkpoint of a log, oldest first."""
     return (

@@ -42,10 +42,11 @@ from memalchemy.log import (
 from memalchemy.log.append import append_to_known_head, saves_to_known_heads
 from memalchemy.log.memory import LogMemory, WrittenHead, takes_turns
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, of_log, routed, same_log
+from memalchemy.proofs import COMPARED
 from memalchemy.statements import Program, statement
 
 
-@statement()
+@statement(unproven=COMPARED)
 def read_state_row(dialect: Dialect) -> Executable:
     """Select the position and the checksum of a checkpoint's state."""
     state = and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq)

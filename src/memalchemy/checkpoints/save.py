@@ -49,6 +49,7 @@ from memalchemy.log import (
 )
 from memalchemy.log.copy import read_position
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
+from memalchemy.proofs import ARRIVED
 from memalchemy.statements import Program, statement
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ MAX_TRIES = 20
 MAX_DELTA_TRIES = 3
 
 
-@statement()
+@statement(unproven=ARRIVED)
 def find_saved(dialect: Dialect) -> Executable:
     """Select the result of a save that happened: its id and its time identify it."""
     state = and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq)

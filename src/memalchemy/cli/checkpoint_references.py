@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memalchemy.cli.usage import UsageError
@@ -142,18 +143,21 @@ async def _find_entry_at(log: ThreadLog, thread: str, reference: str) -> int:
     from memalchemy.keys import encode_namespace
     from memalchemy.log import entries
     from memalchemy.log.scan import run_query
+    from memalchemy.log.signed_reads import check_every_row
     from memalchemy.log.tables import Log
 
     db = log.db
     moment = _parse_time(reference)
-    binds = entries.all_binds(Log(db.tenant, thread, encode_namespace(log.namespace))) | {
+    within = Log(db.tenant, thread, encode_namespace(log.namespace))
+    binds = entries.all_binds(within) | {
         "p_since": datetime.min.replace(year=2, tzinfo=UTC),
         "p_until": min(moment, datetime.max.replace(tzinfo=UTC) - timedelta(days=2))
         + timedelta(microseconds=1),
         "p_limit": 1,
     }
     statement = entries.read_entries(db.dialect, end="last", timed=True)
-    rows = await run_query(db, statement, binds, replica_ok=True)
+    check = partial(check_every_row, db.dialect, within, "deltas", db.signing)
+    rows = await run_query(db, statement, binds, replica_ok=True, check=check)
     return int(rows[0].seq) + 1 if rows else 0
 
 
@@ -178,12 +182,14 @@ async def _find_at(checkpointer: Checkpointer, thread: str, reference: str) -> s
     from memalchemy.checkpoints.listing import list_until
     from memalchemy.keys import encode_namespace
     from memalchemy.log.scan import run_query
+    from memalchemy.log.signed_reads import check_every_row
     from memalchemy.log.tables import Log
 
     db = checkpointer.db
     log = Log(db.tenant, thread, encode_namespace(checkpointer.namespace))
     binds = log.binds() | {"p_moment": _parse_time(reference), "p_limit": 1}
-    rows = await run_query(db, list_until(db.dialect), binds, replica_ok=True)
+    check = partial(check_every_row, db.dialect, log, "checkpoints", db.signing)
+    rows = await run_query(db, list_until(db.dialect), binds, replica_ok=True, check=check)
     if not rows:
         raise _missing(thread, reference)
     found: str = rows[0].checkpoint_id

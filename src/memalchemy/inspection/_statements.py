@@ -36,7 +36,8 @@ from memalchemy.log.tables import (
     same_log,
 )
 from memalchemy.maintenance.space import sum_logs
-from memalchemy.protection.proven_reads import proven_statement, unless
+from memalchemy.proofs import COUNTED, FOUND
+from memalchemy.protection.proven_reads import unless
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, live_item, of_item
 from memalchemy.search.scope import same_item as of_same_item
 from memalchemy.statements import column_bind, statement
@@ -73,7 +74,7 @@ def _like() -> Any:
     return func.lower(THREADS.c.thread_id, type_=String()).like(pattern, escape="\\")
 
 
-@statement(scope=SCOPES)
+@statement(unproven=FOUND, scope=SCOPES)
 def match_ids(dialect: Dialect, scope: str) -> Executable:
     """Select the names of logs whose thread's id matches ``p_like``, in the order of the ids.
 
@@ -90,7 +91,7 @@ def match_ids(dialect: Dialect, scope: str) -> Executable:
     )
 
 
-@statement(scope=("below", "namespace"))
+@statement(unproven=FOUND, scope=("below", "namespace"))
 def match_ids_of_few(dialect: Dialect, scope: str) -> Executable:
     """Select the names of logs of a small namespace whose thread's id matches ``p_like``."""
     names = (THREADS.c.thread_id, THREADS.c.namespace)
@@ -98,7 +99,7 @@ def match_ids_of_few(dialect: Dialect, scope: str) -> Executable:
     return select(*names).where(here, _like()).limit(bindparam("p_limit"))
 
 
-@statement()
+@statement(unproven=FOUND)
 def skip_ids(dialect: Dialect) -> Executable:
     """Select the id that stands ``p_offset`` logs behind the first one from ``p_low`` on."""
     id_ = THREADS.c.thread_id
@@ -112,7 +113,7 @@ def skip_ids(dialect: Dialect) -> Executable:
     )
 
 
-@proven_statement(heads_that_hold("some"))
+@statement(proves=heads_that_hold("some"))
 def read_heads(dialect: Dialect, proven: bool) -> Executable:
     """Select the live logs that ``p_logs`` lists and that hold something."""
     named = dialect.statements.rows_from_list("p_logs", ("log_id",))
@@ -123,8 +124,11 @@ def read_heads(dialect: Dialect, proven: bool) -> Executable:
     )
 
 
-@proven_statement(
-    heads_that_hold("some", by_time=True), scope=SCOPES, like=(False, True), after=(False, True)
+@statement(
+    proves=heads_that_hold("some", by_time=True),
+    scope=SCOPES,
+    like=(False, True),
+    after=(False, True),
 )
 def list_recent(dialect: Dialect, scope: str, like: bool, after: bool, proven: bool) -> Executable:
     """Select a page of logs, most recently written first, by the index of all logs' times.
@@ -138,7 +142,7 @@ def list_recent(dialect: Dialect, scope: str, like: bool, after: bool, proven: b
     return newest_first(query, dialect, NAMES[1:], after, proven)  # type: ignore[no-any-return]
 
 
-@statement()
+@statement(unproven=COUNTED)
 def next_namespace(dialect: Dialect) -> Executable:
     """Select the first namespace from ``p_low`` on in which the tenant has a log."""
     path = THREADS.c.namespace
@@ -162,7 +166,7 @@ def count_logs(dialect: Dialect, scope: str, exact: bool) -> Executable:
     return select(func.count().label("logs")).select_from(counted)
 
 
-@statement()
+@statement(unproven=COUNTED)
 def sum_sampled_logs(dialect: Dialect) -> Executable:
     """Sum what some of a tenant's logs hold, by namespace, as `space.measure` sums all.
 
@@ -177,7 +181,7 @@ def sum_sampled_logs(dialect: Dialect) -> Executable:
     return sum_logs(dialect, dialect.statements.materialized(first, "first"))  # type: ignore[no-any-return]
 
 
-@statement()
+@statement(unproven=FOUND)
 def changed_logs(dialect: Dialect) -> Executable:
     """Select the logs written in the second ``p_active_at`` or later, deleted ones too."""
     names = ("log_id", "thread_id", "namespace", "updated_at", "version", "next_seq")
@@ -191,7 +195,7 @@ def changed_logs(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=FOUND)
 def find_checkpoints(dialect: Dialect) -> Executable:
     """Select the ids and positions of those checkpoints of a log that ``p_keys`` lists."""
     named = dialect.statements.rows_from_list("p_keys", ("checkpoint_id",))
@@ -201,7 +205,7 @@ def find_checkpoints(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(proves="write")
 def read_small_writes(dialect: Dialect) -> Executable:
     """Select the writes of some checkpoints, with a payload of ``p_most`` bytes at most.
 
@@ -238,7 +242,11 @@ def _not_internal(places: int) -> Any:
 
 
 @statement(
-    order=("newest", "key"), below=(False, True), after=(False, True), internal=_internal.PLACES
+    proves="item",
+    order=("newest", "key"),
+    below=(False, True),
+    after=(False, True),
+    internal=_internal.PLACES,
 )
 def list_item_rows(
     dialect: Dialect, order: str, below: bool, after: bool, internal: int
@@ -263,7 +271,7 @@ def list_item_rows(
     )
 
 
-@statement()
+@statement(unproven=COUNTED)
 def measure_item(dialect: Dialect) -> Executable:
     """Select the size of an item's value."""
     size = dialect.statements.byte_length(ITEMS.c.value)
@@ -282,7 +290,7 @@ def count_some_items(dialect: Dialect, below: bool, internal: int) -> Executable
     return select(func.count().label("items")).select_from(some)
 
 
-@statement(below=(False, True), internal=_internal.PLACES)
+@statement(unproven=FOUND, below=(False, True), internal=_internal.PLACES)
 def changed_items(dialect: Dialect, below: bool, internal: int) -> Executable:
     """Select the items of a scope written at ``p_after`` or later, the last written first.
 
@@ -309,7 +317,7 @@ def changed_items(dialect: Dialect, below: bool, internal: int) -> Executable:
     )
 
 
-@statement()
+@statement(proves="vectors")
 def list_vectors(dialect: Dialect) -> Executable:
     """Select which vectors an item has, without the vectors."""
     names = ("field", "model", "part", "dimensions")
@@ -324,7 +332,7 @@ def list_vectors(dialect: Dialect) -> Executable:
 # --- What is written to a thread -----------------------------------------------------------------
 
 
-@statement(one=(False, True))
+@statement(proves="log", one=(False, True))
 def read_positions(dialect: Dialect, one: bool) -> Executable:
     """Select the live logs of a thread with their next positions, the last written first.
 
@@ -339,7 +347,7 @@ def read_positions(dialect: Dialect, one: bool) -> Executable:
     return query.where(of_thread(), live()).order_by(*order).limit(bindparam("p_limit"))
 
 
-@statement(end=("first", "last"))
+@statement(proves=("entry", "checkpoint", "write"), end=("first", "last"))
 def read_activity(dialect: Dialect, end: str) -> Executable:
     """Select the first or last entries, writes and checkpoints of a log beyond ``p_after``.
 

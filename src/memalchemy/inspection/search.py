@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from memalchemy.checkpoints.listing import found_info
 from memalchemy.codec.search_text import highlighted, joined_texts, query_terms, snippet
 from memalchemy.contracts import check_limit, check_query
 from memalchemy.database import READ_REPLICA, Database
@@ -81,7 +82,9 @@ async def search(
 
     async def steps() -> list[Record]:
         rows = await in_logs(find_checkpoints)
-        return await asyncio.to_thread(lambda: [_step(row, score, terms) for score, row in rows])
+        return await asyncio.to_thread(
+            lambda: [_step(db, row, score, terms) for score, row in rows]
+        )
 
     async def entries() -> list[Record]:
         rows = await in_logs(find_entries)
@@ -105,18 +108,18 @@ async def search(
     return {"hits": hits[:limit]}
 
 
-def _step(row: Any, score: float, terms: Sequence[list[str]]) -> Record:
-    namespace = decode_namespace(row.namespace)
+def _step(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> Record:
+    found, namespace = found_info(db, row), decode_namespace(row.namespace)
     return {
         "kind": "step",
         "framework": framework_of(namespace),
         "namespace": list(namespace),
         "thread_id": row.thread_id,
-        "checkpoint_id": row.checkpoint_id,
+        "checkpoint_id": found.checkpoint_id,
         "position": None,
         "key": None,
         "score": score,
-        "occurred_at": time(row.occurred_at),
+        "occurred_at": time(found.occurred_at),
         "snippet": highlighted(snippet(row.search_text, terms), terms),
     }
 

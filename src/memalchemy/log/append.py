@@ -54,6 +54,7 @@ from memalchemy.log.tables import (
     signature_bind,
 )
 from memalchemy.protection.known_heads import KNOWN_HEAD, SIGNED_FIRST, KnownHead
+from memalchemy.protection.proven_reads import NAMED_ENTRIES
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies
 
@@ -152,7 +153,7 @@ def insert_row(dialect: Dialect, of: str) -> Executable:
     return insert(DELTAS).values(row_values(of) | placed)
 
 
-@statement()
+@statement(proves="written log")
 def upsert_checkpoint(dialect: Dialect) -> Executable:
     """Insert a checkpoint at the allotted position, or move the one of that id there."""
     seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
@@ -284,8 +285,8 @@ def shared_values() -> dict[str, Any]:
     return row_key(DELTAS) | fixed_values("entry") | column_binds(DELTAS, ["stored_at"])
 
 
-@statement()
-def find_entry_keys(dialect: Dialect) -> Executable:
+@statement(proves=NAMED_ENTRIES)
+def find_entry_keys(dialect: Dialect, proven: bool) -> Executable:
     """Find the positions of the entries whose keys ``p_keys`` lists; see `list_batches`."""
     named = dialect.statements.rows_from_list("p_keys", ("entry_key",))
     return select(DELTAS.c.entry_key, DELTAS.c.seq).where(

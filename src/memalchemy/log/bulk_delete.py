@@ -52,6 +52,7 @@ from memalchemy.log.tables import (
     same_log,
     write_key_range,
 )
+from memalchemy.proofs import COUNTED
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies
 
@@ -230,7 +231,7 @@ def _is_unneeded(position: Any) -> ColumnElement[bool]:
     return and_(position.c.state != zero, position.c.named == zero, position.c.built_on == zero)
 
 
-@statement(scope=SCOPES, after=(True, False))
+@statement(proves="removed rows", unproven=COUNTED, scope=SCOPES, after=(True, False))
 def list_prunable(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of live logs, with the numbers of what they hold and what a prune deletes.
 
@@ -278,7 +279,7 @@ def count_prunable_of(dialect: Dialect, page: CTE) -> Executable:
     )
 
 
-@statement(scope=SCOPES, after=(True, False))
+@statement(proves="removed rows", unproven=COUNTED, scope=SCOPES, after=(True, False))
 def list_stale(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of logs to remove for good, with about how many rows each has."""
 
@@ -298,13 +299,13 @@ def list_stale(dialect: Dialect, scope: str, after: bool) -> Executable:
 _TIMES = (*LOG_ID, "updated_at", "expires_at", "deleted_at")
 
 
-@statement()
+@statement(proves="removed rows")
 def read_batch(dialect: Dialect) -> Executable:
     """Select the logs of a batch that exist, with their times."""
     return select(*(THREADS.c[name] for name in _TIMES)).where(is_of_listed_log(dialect, THREADS))
 
 
-@statement(wait=(True, False))
+@statement(proves="removed rows", wait=(True, False))
 def lock_batch(dialect: Dialect, wait: bool) -> Executable:
     """Lock the logs of a batch that exist and, without *wait*, are free; select their times.
 
@@ -336,7 +337,7 @@ def listed_logs(dialect: Dialect) -> FromClause:
     return dialect.statements.rows_from_list("p_logs", ("log_id",))
 
 
-@statement()
+@statement(proves="removed rows")
 def find_window(dialect: Dialect) -> Executable:
     """Select the lowest of the ``p_window`` highest positions of a log below ``p_high``.
 
@@ -351,7 +352,7 @@ def find_window(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(proves="removed rows")
 def find_inverted(dialect: Dialect) -> Executable:
     """Select a checkpoint of a log that rests on a newer one: that one was saved once more."""
     below = CHECKPOINTS.alias("below")
@@ -365,7 +366,7 @@ def find_inverted(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(proves="removed rows", unproven=COUNTED)
 def list_ranked(dialect: Dialect) -> Executable:
     """Select the checkpoints of a batch, the newest of a log first, with two flags.
 
@@ -395,7 +396,7 @@ def list_ranked(dialect: Dialect) -> Executable:
     )
 
 
-@statement(named=(True, False))
+@statement(proves="removed rows", named=(True, False))
 def delete_pruned_checkpoints(dialect: Dialect, named: bool) -> Executable:
     """Delete the checkpoints of a batch that the rules do not keep; *named*: return their keys."""
     ranked = rank_checkpoints(dialect, listed_logs(dialect), in_window=True)
@@ -406,7 +407,7 @@ def delete_pruned_checkpoints(dialect: Dialect, named: bool) -> Executable:
     return gone.returning(*(CHECKPOINTS.c[name] for name in CHECKPOINT_KEY)) if named else gone
 
 
-@statement()
+@statement(proves="removed rows")
 def find_write(dialect: Dialect) -> Executable:
     """Select a row of pending writes of a batch of logs, whichever it is."""
     logs = listed_logs(dialect)

@@ -72,6 +72,7 @@ from memalchemy.log.heads import (
 from memalchemy.log.listing import is_no_state, measure_logs
 from memalchemy.log.memory import WrittenHead, shortens_saves, takes_turns
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, Log, of_log, of_thread, routed
+from memalchemy.proofs import COUNTED, REMOVED_BY_NAME
 from memalchemy.statements import Program, statement
 from memalchemy.variants import CITUS
 
@@ -113,7 +114,7 @@ def _counted_checkpoint(dialect: Dialect) -> ColumnElement[int]:
     return bindparam("p_new", type_=THREADS.c.last_ordinal.type)
 
 
-@statement(only_on=CITUS, based=(True, False), parent=(True, False))
+@statement(proves="written log", only_on=CITUS, based=(True, False), parent=(True, False))
 def look_at_log(dialect: Dialect, based: bool, parent: bool) -> Executable:
     """Look into a log before positions are allotted in it.
 
@@ -165,7 +166,7 @@ def uncount_checkpoint(dialect: Dialect) -> Executable:
     return update(THREADS).where(of_log(THREADS)).values(last_ordinal=THREADS.c.last_ordinal - 1)
 
 
-@statement(only_on=CITUS, condition=("any", "newest"))
+@statement(proves="written log", only_on=CITUS, condition=("any", "newest"))
 def move_written_head(dialect: Dialect, condition: str) -> Executable:
     """Allot the position of a new checkpoint, if the head is a `WrittenHead`.
 
@@ -268,7 +269,7 @@ def _appends_at_once(dialect: Dialect) -> bool:
 lock_thread.not_on(CITUS)
 
 
-@statement(only_on=CITUS)
+@statement(unproven=REMOVED_BY_NAME, only_on=CITUS)
 def find_heads_of_thread(dialect: Dialect) -> Executable:
     """Select the heads of all logs of a thread, to lock them one by one."""
     return select(*HEAD_COLUMNS).where(of_thread())
@@ -335,7 +336,7 @@ def _list_prunable(dialect: Dialect, scope: str, after: bool) -> Executable:
     return prunable_logs(scope, after)
 
 
-@statement(only_on=CITUS)
+@statement(proves="removed rows", unproven=COUNTED, only_on=CITUS)
 def count_prunable(dialect: Dialect) -> Executable:
     """Select one log as `list_prunable` does elsewhere, with its numbers."""
     names: Select[Any] = select(*(THREADS.c[name] for name in ("log_id", *LOG_ID)))

@@ -33,6 +33,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing, NotEncrypted, UniqueViolation, about
 from memalchemy.log.delete import remove_log
 from memalchemy.log.heads import Head, lock_log
+from memalchemy.log.signed_reads import check_nothing_missing
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -45,6 +46,7 @@ from memalchemy.log.tables import (
     of_log,
     truncate_to_second,
 )
+from memalchemy.proofs import REFUSED
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies
 
@@ -76,13 +78,13 @@ def _is_kept_write() -> ColumnElement[bool]:
     return and_(DELTAS.c.kind.in_(constants("write")), DELTAS.c.label.in_(kept))
 
 
-@statement()
+@statement(proves="copied log")
 def find_last_write(dialect: Dialect) -> Executable:
     """Select the position of the last pending write of a checkpoint up to ``p_until``."""
     return select(func.max(DELTAS.c.seq).label("seq")).where(of_log(DELTAS), _is_kept_write())
 
 
-@statement()
+@statement(proves="copied log")
 def copy_head(dialect: Dialect) -> Executable:
     """Copy a head with its own epoch and times, and with its origin: a thread and a position."""
     return _insert_copies(THREADS, *copied_head())
@@ -115,21 +117,21 @@ def copied_head() -> tuple[dict[str, Any], Select[Any]]:
     )
 
 
-@statement()
+@statement(proves="copied log", unproven=REFUSED)
 def read_position(dialect: Dialect) -> Executable:
     """Select the position of a checkpoint."""
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
     return select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), same)
 
 
-@statement()
+@statement(proves="copied log")
 def has_entry(dialect: Dialect) -> Executable:
     """Select one row if there is an entry at a position."""
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
     return select(DELTAS.c.seq).where(of_log(DELTAS), here, DELTAS.c.kind.in_(constants("entry")))
 
 
-@statement()
+@statement(proves="copied log")
 def find_newest_until(dialect: Dialect) -> Executable:
     """Select the newest checkpoint up to a position."""
     until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
@@ -141,7 +143,7 @@ def find_newest_until(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(proves="copied log")
 def find_content(dialect: Dialect) -> Executable:
     """Select one row if a log has anything but states that no checkpoint has."""
     named = select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == DELTAS.c.seq)
@@ -205,6 +207,7 @@ def copy_log(
         heads[log] = Head._make(rows[0]) if rows else None
     old, new = heads[source], heads[target]
     if old is None or not old.is_live(now) or not (yield find_content(dialect), source.binds()):
+        yield from check_nothing_missing(dialect, source, keyring.signing)
         return False
     until = old.next_seq
     if checkpoint_id is not None:
@@ -256,7 +259,7 @@ SEALED_TOGETHER = 20
 """The number of rows that are held at once while they are sealed anew."""
 
 
-@statement()
+@statement(proves="copied log")
 def read_sealed(dialect: Dialect) -> Executable:
     """Select the next rows of a log behind ``p_after``, with their payloads."""
     names = ("seq", "kind", "label", "codec", "checksum", "payload")

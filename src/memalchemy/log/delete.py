@@ -248,7 +248,7 @@ def remove_locked(dialect: Dialect, logs: Sequence[Log], *, why: str = "head") -
 # --- One checkpoint ------------------------------------------------------------------------------
 
 
-@statement()
+@statement(proves="removed rows")
 def delete_checkpoint_row(dialect: Dialect) -> Executable:
     """Delete one checkpoint's row, unless another checkpoint of the log rests on it."""
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
@@ -262,7 +262,7 @@ def delete_checkpoint_row(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(proves="removed rows")
 def delete_unneeded_state(dialect: Dialect) -> Executable:
     """Delete one state if no checkpoint has it and no other state is built on it."""
     seq = bindparam("p_seq", type_=DELTAS.c.seq.type)
@@ -288,7 +288,7 @@ def delete_writes(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(proves="removed rows")
 def read_search_text(dialect: Dialect) -> Executable:
     """Select the search text of a state, and that of the next checkpoint of its log."""
     seq = bindparam("p_seq", type_=DELTAS.c.seq.type)
@@ -304,7 +304,7 @@ def read_search_text(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(proves="removed rows")
 def read_search_texts(dialect: Dialect) -> Executable:
     """Select the search texts of the states of a log at the positions that ``p_keys`` lists."""
     listed = dialect.statements.rows_from_list("p_keys", ("seq",))

@@ -36,7 +36,7 @@ def required_checkpoints(dialect: Dialect, first: Select[Any], *within: ColumnEl
     return dialect.statements.recursive_union(start, rest, CHECKPOINT_KEY)
 
 
-@statement()
+@statement(proves="removed rows")
 def find_dependent(dialect: Dialect) -> Executable:
     """Select the newest checkpoints of a log that rest on ``p_checkpoint_id``: ``p_limit``."""
     on = CHECKPOINTS.c.rests_on
@@ -48,7 +48,7 @@ def find_dependent(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(proves="removed rows")
 def list_dependencies(dialect: Dialect) -> Executable:
     """Select the checkpoints of a log that rest on another, and that other one."""
     on = CHECKPOINTS.c.rests_on

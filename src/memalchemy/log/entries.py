@@ -43,7 +43,6 @@ from memalchemy.protection.proven_reads import (
     HeadProof,
     HeadsOfSome,
     HeadsWithEntries,
-    proven_statement,
     unless,
 )
 from memalchemy.statements import NAMELESS, Program, statement
@@ -204,7 +203,7 @@ def _is_live() -> ColumnElement[bool]:
     return select(literal_column("1")).where(same_log(THREADS, DELTAS), live()).exists()
 
 
-@statement(end=("first", "last"), timed=(True, False))
+@statement(proves=("entry", "log"), end=("first", "last"), timed=(True, False))
 def read_entries(dialect: Dialect, end: str, timed: bool) -> Executable:
     """Select the first or last entries between two positions.
 
@@ -229,7 +228,7 @@ def read_entries(dialect: Dialect, end: str, timed: bool) -> Executable:
     return query.where(at >= since, at < until)
 
 
-@statement(whole=(True, False))
+@statement(proves=("entry", "log"), whole=(True, False))
 def read_changes(dialect: Dialect, whole: bool) -> Executable:
     """Select a log's version and epoch, with its entries from ``p_after`` on.
 
@@ -257,7 +256,7 @@ def read_changes(dialect: Dialect, whole: bool) -> Executable:
     return query if whole else query.execution_options(**{NAMELESS: True})
 
 
-@proven_statement(HEADS, scope=("log", "namespace"))
+@statement(proves=(HEADS, "entry"), scope=("log", "namespace"))
 def find_entries_of_key(dialect: Dialect, scope: str, proven: bool) -> Executable:
     """Select the entries with the key ``p_key``: of a log, or of each log of a namespace.
 
@@ -274,7 +273,7 @@ def find_entries_of_key(dialect: Dialect, scope: str, proven: bool) -> Executabl
     )
 
 
-@statement(newest=(False, True))
+@statement(proves=("entry", "log"), newest=(False, True))
 def read_entries_of_threads(dialect: Dialect, newest: bool) -> Executable:
     """Select the entries of each thread in ``p_thread_ids``, the threads one after another.
 
@@ -302,7 +301,7 @@ def count_entries(dialect: Dialect) -> Executable:
     return select(func.count()).select_from(DELTAS).where(of_log(DELTAS), is_entry(), _is_live())
 
 
-@proven_statement(HEADS)
+@statement(proves=HEADS)
 def read_version(dialect: Dialect, proven: bool) -> Executable:
     """Select the version of a live log."""
     return select(THREADS.c.version).where(of_log(THREADS), *unless(proven, live()))

@@ -43,6 +43,7 @@ from memalchemy.log.tables import (
     truncate_to_second,
     unexpired,
 )
+from memalchemy.proofs import REFUSED, REMOVED_BY_NAME
 from memalchemy.protection.known_heads import KNOWN_HEAD, MOVED_HEAD, KnownHead
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies
@@ -82,19 +83,19 @@ class Head(NamedTuple):
 HEAD_COLUMNS = [THREADS.c[name] for name in Head._fields]
 
 
-@statement()
+@statement(proves="removed rows", unproven=REFUSED)
 def read_head(dialect: Dialect) -> Executable:
     """Select the head of a log, as it is."""
     return select(*HEAD_COLUMNS).where(of_log(THREADS))
 
 
-@statement()
+@statement(proves="written log", unproven=REMOVED_BY_NAME)
 def lock_log(dialect: Dialect) -> Executable:
     """Lock one log."""
     return dialect.statements.lock(THREADS, of_log(THREADS), HEAD_COLUMNS)
 
 
-@statement()
+@statement(unproven=REMOVED_BY_NAME)
 def lock_thread(dialect: Dialect) -> Executable:
     """Lock all logs of a thread."""
     return dialect.statements.lock(THREADS, of_thread(), HEAD_COLUMNS)
@@ -353,6 +354,7 @@ def upsert_head(dialect: Dialect, purpose: str, condition: str = "any") -> Any:
 
 
 @statement(
+    proves="written log",
     purpose=("checkpoint", "entries"),
     condition=CONDITIONS,
     based=(True, False),
@@ -432,7 +434,7 @@ def known_head_binds(
     return placed
 
 
-@statement(purpose=("checkpoint", "entries"), based=(True, False))
+@statement(proves="written log", purpose=("checkpoint", "entries"), based=(True, False))
 def allot_in_known_head(dialect: Dialect, purpose: str, based: bool) -> Executable | None:
     """Allot positions in a signed log whose head is known, and sign the head."""
     if based and purpose == "entries":
@@ -440,7 +442,7 @@ def allot_in_known_head(dialect: Dialect, purpose: str, based: bool) -> Executab
     return move_known_head(dialect, purpose, based=based)  # type: ignore[no-any-return]
 
 
-@statement()
+@statement(proves="written log")
 def allot_locked(dialect: Dialect) -> Executable:
     """Allot positions for entries in a log that is locked; the epoch grows by ``p_epoch_step``."""
     epoch = THREADS.c.epoch + bindparam("p_epoch_step", type_=THREADS.c.epoch.type)
@@ -456,7 +458,7 @@ CREATING_CONDITIONS = {
 """The conditions under which each purpose may make a log."""
 
 
-@statement(purpose=PURPOSES, condition=CONDITIONS)
+@statement(proves="written log", purpose=PURPOSES, condition=CONDITIONS)
 def allot_or_create(dialect: Dialect, purpose: str, condition: str) -> Executable | None:
     """Allot positions of a log, and create it if it does not exist."""
     if condition not in CREATING_CONDITIONS[purpose]:

@@ -39,8 +39,9 @@ from memalchemy.log.tables import (
     same_log,
     truncate_to_second,
 )
+from memalchemy.proofs import COUNTED, FOUND, REMOVED_BY_NAME
 from memalchemy.protection.proven_jobs import Damage
-from memalchemy.protection.proven_reads import HEADS, HeadProof, proven_statement, unless
+from memalchemy.protection.proven_reads import HEADS, HeadProof, unless
 from memalchemy.statements import after_key, column_bind, statement
 
 
@@ -69,7 +70,7 @@ def _heads(of: str, **_: object) -> HeadProof:
     return heads_that_hold(of, by_time=True)
 
 
-@proven_statement(_heads, of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
+@statement(proves=_heads, of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
 def list_heads(dialect: Dialect, of: str, after: bool, prefix: bool, proven: bool) -> Executable:
     """Select a page of threads with a checkpoint, or with an entry, most recently written first."""
     query = select(THREADS.c.thread_id, THREADS.c.updated_at).where(
@@ -87,7 +88,7 @@ def _is_in_id_range() -> ColumnElement[bool]:
     return and_(key >= low, key < high)
 
 
-@statement()
+@statement(unproven=FOUND)
 def list_ids_in_range(dialect: Dialect) -> Executable:
     """Select the first ids in a range, in their order, of a tenant's threads that hold anything."""
     query = select(THREADS.c.thread_id).distinct()
@@ -99,7 +100,7 @@ def list_ids_in_range(dialect: Dialect) -> Executable:
     )
 
 
-@proven_statement(heads_that_hold("entries"))
+@statement(proves=heads_that_hold("entries"))
 def list_last_writes(dialect: Dialect, proven: bool) -> Executable:
     """Select the last write of each thread in ``p_thread_ids`` that has an entry."""
     named = dialect.statements.rows_from_list("p_thread_ids", ("thread_id",))
@@ -111,7 +112,7 @@ def list_last_writes(dialect: Dialect, proven: bool) -> Executable:
     )
 
 
-@proven_statement(HEADS, after=(True, False))
+@statement(proves=HEADS, after=(True, False))
 def list_threads_older(dialect: Dialect, after: bool, proven: bool) -> Executable:
     """Select threads of a namespace with an entry that occurred before ``p_cutoff``, by id."""
     early = DELTAS.c.occurred_at < bindparam("p_cutoff", type_=DELTAS.c.occurred_at.type)
@@ -125,7 +126,7 @@ def list_threads_older(dialect: Dialect, after: bool, proven: bool) -> Executabl
     return query.order_by(THREADS.c.thread_id).limit(bindparam("p_limit"))
 
 
-@proven_statement(heads_that_hold("entries", by_time=True), scope=("tenant", "thread"))
+@statement(proves=heads_that_hold("entries", by_time=True), scope=("tenant", "thread"))
 def list_entry_logs(dialect: Dialect, scope: str, proven: bool) -> Executable:
     """Select logs with entries, in any namespace, most recently written first; count entries."""
     here = and_(same_log(DELTAS, THREADS), is_entry())
@@ -142,7 +143,7 @@ def list_entry_logs(dialect: Dialect, scope: str, proven: bool) -> Executable:
     return newest_first(query, dialect, NAMES[1:], False, proven)  # type: ignore[no-any-return]
 
 
-@proven_statement(heads_that_hold, of=("checkpoints", "entries", "some"))
+@statement(proves=heads_that_hold, of=("checkpoints", "entries", "some"))
 def list_namespaces(dialect: Dialect, of: str, proven: bool) -> Executable:
     """Select the namespaces in which a thread has checkpoints, or entries, or some of these."""
     of_thread = (THREADS.c[name] == bindparam(f"k_{name}") for name in NAMES[:2])
@@ -152,7 +153,7 @@ def list_namespaces(dialect: Dialect, of: str, proven: bool) -> Executable:
     return query.order_by(THREADS.c.namespace)
 
 
-@statement()
+@statement(proves="copied log", unproven=REMOVED_BY_NAME)
 def list_logs_below(dialect: Dialect) -> Executable:
     """Select the logs of a thread in a namespace and below it, tombstones included."""
     thread = THREADS.c.thread_id == bindparam("k_thread_id")
@@ -163,7 +164,7 @@ def list_logs_below(dialect: Dialect) -> Executable:
     )
 
 
-@proven_statement(heads_that_hold("checkpoints"), after=(False, True))
+@statement(proves=heads_that_hold("checkpoints"), after=(False, True))
 def list_namespaces_of_thread(dialect: Dialect, after: bool, proven: bool) -> Executable:
     """Select a page of the namespaces, from one on down, in which a thread has a checkpoint."""
     thread = THREADS.c.thread_id == bindparam("k_thread_id")
@@ -175,7 +176,7 @@ def list_namespaces_of_thread(dialect: Dialect, after: bool, proven: bool) -> Ex
     return query.order_by(THREADS.c.namespace).limit(bindparam("p_limit"))
 
 
-@statement()
+@statement(proves=("copied log", "log"), unproven=REMOVED_BY_NAME)
 def list_logs_of_thread(dialect: Dialect) -> Executable:
     """Select the logs of a thread in all namespaces, tombstones included."""
     of_thread = (THREADS.c[name] == bindparam(f"k_{name}") for name in NAMES[:2])
@@ -186,7 +187,7 @@ def list_logs_of_thread(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=FOUND)
 def list_all_threads(dialect: Dialect) -> Executable:
     """Select every thread of a tenant, tombstones included."""
     return (
@@ -482,8 +483,8 @@ def range_of_prefix(prefix: str) -> tuple[str, str] | None:
 WHICH = ("all", "prefix", "thread")
 
 
-@proven_statement(
-    heads_that_hold("some", by_time=True),
+@statement(
+    proves=heads_that_hold("some", by_time=True),
     which=WHICH,
     scope=("namespace", "below", "tenant"),
     after=(False, True),
@@ -515,7 +516,7 @@ def list_logs(dialect: Dialect, which: str, scope: str, after: bool, proven: boo
     return newest_first(query, dialect, NAMES[1:], after, proven)  # type: ignore[no-any-return]
 
 
-@statement()
+@statement(unproven=COUNTED)
 def measure_logs(dialect: Dialect) -> Executable:
     """Select the number of checkpoints and entries of listed logs, and their sizes.
 

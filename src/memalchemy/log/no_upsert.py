@@ -52,7 +52,7 @@ for upserting in (allot_or_create, allot_in_known_head, upsert_checkpoint):
     upserting.not_on(NO_UPSERT)
 
 
-@statement(only_on=NO_UPSERT, purpose=PURPOSES, condition=CONDITIONS)
+@statement(proves="written log", only_on=NO_UPSERT, purpose=PURPOSES, condition=CONDITIONS)
 def allot_existing(dialect: Dialect, purpose: str, condition: str) -> Executable | None:
     """Allot positions of an existing head: first half of `allot_or_create`."""
     if condition not in CREATING_CONDITIONS[purpose]:
@@ -63,7 +63,7 @@ def allot_existing(dialect: Dialect, purpose: str, condition: str) -> Executable
     return update(THREADS).where(*where).values(values).returning(*ALLOTTED_COLUMNS)
 
 
-@statement(only_on=NO_UPSERT, purpose=PURPOSES)
+@statement(proves="written log", only_on=NO_UPSERT, purpose=PURPOSES)
 def create_head(dialect: Dialect, purpose: str) -> Executable:
     """Create a head: second half of `allot_or_create`."""
     values = name_binds() | new_head_values(purpose, head_binds(), counted_checkpoint(dialect))

@@ -82,6 +82,7 @@ def _select(values: Mapping[str, ColumnElement[Any]], source: FromClause) -> Sel
 
 
 @statement(
+    proves="written log",
     only_on=ONE_STATEMENT,
     mode=("existing", "unchanged", "create"),
     condition=("any", "none", "newest", "alive"),
@@ -105,7 +106,7 @@ def save_checkpoint(
     return _insert_behind(dialect, head, retain=retain)
 
 
-@statement(only_on=ONE_STATEMENT, based=(True, False))
+@statement(proves="written log", only_on=ONE_STATEMENT, based=(True, False))
 def save_to_known_head(dialect: Dialect, based: bool) -> Executable:
     """Save a new checkpoint, signed, in one statement, if the head of its log is the known one."""
     head = move_known_head(dialect, "checkpoint", based=based).cte("head")
@@ -218,7 +219,7 @@ def _column_types(columns: Iterable[str]) -> dict[str, Any]:
     }
 
 
-@statement(only_on=ONE_STATEMENT, mode=("unchanged", "create"))
+@statement(proves="written log", only_on=ONE_STATEMENT, mode=("unchanged", "create"))
 def save_checkpoints(dialect: Dialect, mode: str) -> Executable:
     """Save many checkpoints in one statement; return the heads of the logs that were as needed."""
     rows, logs = (
@@ -380,7 +381,7 @@ def _entry_types(columns: Sequence[str]) -> dict[str, Any]:
     return {name: DELTAS.c[name].type for name in columns}
 
 
-@statement(only_on=ONE_STATEMENT, condition=("any", "none", "version"))
+@statement(proves="written log", only_on=ONE_STATEMENT, condition=("any", "none", "version"))
 def allot_and_insert_entries(dialect: Dialect, condition: str) -> Executable:
     """Append entries in one statement: allot their positions and insert them there, in order.
 
@@ -394,7 +395,7 @@ def allot_and_insert_entries(dialect: Dialect, condition: str) -> Executable:
     return _insert_entries_behind(dialect, changed.cte("head"), OWN_COLUMNS)
 
 
-@statement(only_on=ONE_STATEMENT)
+@statement(proves="written log", only_on=ONE_STATEMENT)
 def append_entries_to_known_head(dialect: Dialect) -> Executable:
     """Append entries, signed, in one statement, if the head of their log is the known one."""
     head = move_known_head(dialect, "entries").cte("head")
@@ -483,7 +484,7 @@ def _insert_new_entries(
 # --- Pending writes ------------------------------------------------------------------------------
 
 
-@statement(only_on=ONE_STATEMENT)
+@statement(proves="written log", only_on=ONE_STATEMENT)
 def allot_and_insert_write(dialect: Dialect) -> Executable:
     """Insert a row of pending writes in one statement; create the log if it does not exist."""
     head = upsert_head(dialect, "write").cte("head")

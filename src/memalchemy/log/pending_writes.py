@@ -59,7 +59,7 @@ def remove_expired_log(dialect: Dialect, log: Log, values: Mapping[str, Any]) ->
     yield from remove_log(dialect, log, lambda found: found.is_expired(values["p_now"]))
 
 
-@statement()
+@statement(proves=("write", "log"))
 def read_writes(dialect: Dialect) -> Executable:
     """Select the writes of a checkpoint, in the order they were put; binds `write_key_range`."""
     key = DELTAS.c.entry_key
@@ -72,7 +72,7 @@ def read_writes(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(proves=("write", "log"))
 def read_writes_of_checkpoints(dialect: Dialect) -> Executable:
     """Select the writes of some checkpoints, in the order they were put; see `bind_write_keys`."""
     named = dialect.statements.rows_from_list("p_keys", ("label", "low", "high"))

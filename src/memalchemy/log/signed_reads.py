@@ -25,6 +25,7 @@ from memalchemy.codec.signed_rows import (
     delta_words,
     entry_content,
     head_content_of_values,
+    parts_of_log_row,
     state_content,
 )
 from memalchemy.dialects import Dialect
@@ -32,12 +33,14 @@ from memalchemy.errors import Corrupt, KeyMissing, about
 from memalchemy.log.tables import CHECKPOINTS, NAMES, THREADS, Log
 from memalchemy.protection.removals import hold_missing
 from memalchemy.protection.signed_logs import (
+    PROVEN_TOGETHER,
     errors_about,
     list_logs,
     read_signatures,
     read_signed_checkpoint,
     read_signed_head,
     read_signed_heads,
+    read_signed_rows,
     rows_do_not_add_up,
     sum_up,
 )
@@ -323,6 +326,29 @@ def check_nothing_missing(dialect: Dialect, log: Log, keys: SigningKeys) -> Prog
     else:
         with errors_about(f"thread {log.thread_id!r}"):
             check_head(heads[0], keys)
+
+
+def check_every_row(dialect: Dialect, log: Log, table: str, keys: SigningKeys) -> Program[None]:
+    """Hold all rows that a log has in a table to their signatures, and its rows to the head's sums.
+
+    For what is looked for by a signed column: a row that somebody has edited is not found by it.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `check_sums`.
+    """
+    if not keys.signs:
+        return
+    yield from check_sums(dialect, log, keys)
+    after = -1
+    while True:
+        page = {"k_log_id": log.key, "p_after": after, "p_limit": PROVEN_TOGETHER}
+        rows = yield read_signed_rows(dialect, table=table), page
+        for row in rows:
+            with errors_about(f"position {row.seq} of thread {log.thread_id!r}"):
+                keys.check_whole(row.signature, *parts_of_log_row(table, row, log.key))
+        if len(rows) < PROVEN_TOGETHER:
+            return
+        after = rows[-1].seq
 
 
 def missing_checkpoint(

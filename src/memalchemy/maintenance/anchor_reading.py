@@ -44,6 +44,7 @@ from memalchemy.log.scan import batches, run_query, scan
 from memalchemy.log.tables import THREADS
 from memalchemy.maintenance.command_names import anchor_command
 from memalchemy.maintenance.sign import read_items_to_sign
+from memalchemy.proofs import FOUND
 from memalchemy.protection.removals import (
     Anchoring,
     Removal,
@@ -450,7 +451,7 @@ _ORDERS = {
 }
 
 
-@statement(which=tuple(_ORDERS), after=(True, False))
+@statement(proves="head", which=tuple(_ORDERS), after=(True, False))
 def list_heads(dialect: Dialect, which: str, after: bool) -> Executable:
     """Select a page of what is signed of the heads of a tenant or a thread, tombstones too.
 
@@ -468,7 +469,7 @@ def list_heads(dialect: Dialect, which: str, after: bool) -> Executable:
     return page.order_by(*(THREADS.c[name] for name in _ORDERS[which])).limit(bindparam("p_limit"))
 
 
-@statement(changed=(True, False), after=(True, False))
+@statement(unproven=FOUND, changed=(True, False), after=(True, False))
 def list_items(dialect: Dialect, changed: bool, after: bool) -> Executable:
     """Select a page of the keys of a tenant's items, with the bytes of their values.
 

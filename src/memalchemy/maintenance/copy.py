@@ -83,6 +83,7 @@ from memalchemy.maintenance.verify.database import list_orphans
 from memalchemy.maintenance.verify.items import ItemCheck, StoreNamespace
 from memalchemy.maintenance.verify.report import CODES, ReportBuilder
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
+from memalchemy.proofs import ON_TARGET
 from memalchemy.protection.key_registry import (
     FIRST_SIGNATURES,
     KEYS_NAMESPACE,
@@ -894,13 +895,13 @@ def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
     return and_(of_tenant, is_not_local()) if table is ITEMS else of_tenant
 
 
-@statement(scope=("tenant", "all"), after=(True, False))
+@statement(proves="verify", scope=("tenant", "all"), after=(True, False))
 def list_heads(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of heads, tombstones included, in the order of their names."""
     return _page(dialect, "threads", THREADS.c, scope, after)
 
 
-@statement(scope=("tenant", "all"), after=(True, False))
+@statement(proves="verify", scope=("tenant", "all"), after=(True, False))
 def list_items(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of the keys of items, in their order."""
     return _page(dialect, "store_items", [ITEMS.c[name] for name in ITEM_KEY], scope, after)
@@ -926,7 +927,7 @@ def count_rows(dialect: Dialect, table: str, scope: str) -> Executable:
     return select(func.count()).select_from(listed).where(_in_scope(listed, scope))
 
 
-@statement()
+@statement(proves="verify", unproven=ON_TARGET)
 def list_checksums(dialect: Dialect) -> Executable:
     """Select the checksums of a page of a log's rows, which tell what is stored of them."""
     rows = LOG_ROWS["deltas"]
@@ -939,13 +940,13 @@ def list_checksums(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=ON_TARGET)
 def read_head(dialect: Dialect) -> Executable:
     """Select the whole head of a log."""
     return select(*THREADS.c).where(of_log(THREADS))
 
 
-@statement(table=tuple(LOG_ROWS))
+@statement(proves="verify", unproven=ON_TARGET, table=tuple(LOG_ROWS))
 def read_rows(dialect: Dialect, table: str) -> Executable:
     """Select the rows of a log behind one position and up to another, payloads too."""
     rows = LOG_ROWS[table]
@@ -961,13 +962,13 @@ def read_rows(dialect: Dialect, table: str) -> Executable:
     )
 
 
-@statement()
+@statement(proves="verify", unproven=ON_TARGET)
 def read_item(dialect: Dialect) -> Executable:
     """Select one item, whole."""
     return select(*ITEMS.c).where(of_item(ITEMS))
 
 
-@statement(native=(True, False))
+@statement(proves="verify", unproven=ON_TARGET, native=(True, False))
 def read_embeddings(dialect: Dialect, native: bool) -> Executable | None:
     """Select the vectors of one item."""
     if not native and not dialect.vectors.may_be_bytes:

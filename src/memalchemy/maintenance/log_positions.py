@@ -12,6 +12,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.log import Log
 from memalchemy.log.scan import Page, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, of_log
+from memalchemy.proofs import REPORTED
 from memalchemy.statements import statement
 
 LOG_ROWS: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
@@ -44,7 +45,7 @@ def scan_positions(
     )
 
 
-@statement(table=tuple(LOG_ROWS))
+@statement(proves="verify", unproven=REPORTED, table=tuple(LOG_ROWS))
 def list_positions(dialect: Dialect, table: str) -> Executable:
     """Select the next positions of a log, and the bytes of the payload at each."""
     rows = LOG_ROWS[table]

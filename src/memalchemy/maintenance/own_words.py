@@ -27,6 +27,7 @@ from memalchemy.log.scan import run_query
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, of_log, same_log
 from memalchemy.maintenance.verify.items import StoreNamespace, read_items
 from memalchemy.maintenance.words import StatesOfLog
+from memalchemy.proofs import REPORTED
 from memalchemy.protection.signed_logs import read_signed_row
 from memalchemy.statements import column_bind, statement
 
@@ -118,7 +119,7 @@ def _open(db: Database, row: Any, place: Any) -> Any:
     return decode_payload(opened, checksum, codec)
 
 
-@statement()
+@statement(unproven=REPORTED)
 def read_worded_row(dialect: Dialect) -> Executable:
     """Select the row at a position of a log with its words, and the checkpoint that has it."""
     checkpoint = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == DELTAS.c.seq)

@@ -57,6 +57,7 @@ from memalchemy.log.text_indexes import purge_all
 from memalchemy.maintenance.local_items import is_not_local
 from memalchemy.maintenance.own_words import OwnWords
 from memalchemy.maintenance.words import note_lost_words
+from memalchemy.proofs import COUNTED, REMOVED_BY_NAME, REPORTED
 from memalchemy.protection.key_registry import (
     KEYS_NAMESPACE,
     read_registered_keys,
@@ -871,7 +872,7 @@ def _state(dialect: Dialect, table: Table) -> list[Any]:
     ]
 
 
-@statement(table=tuple(TABLES), scope=SCOPES)
+@statement(unproven=COUNTED, table=tuple(TABLES), scope=SCOPES)
 def count_rows(dialect: Dialect, table: str, scope: str) -> Executable:
     """Count the rows of a table by how they are stored, see `_state`."""
     source = TABLES[table].table
@@ -880,7 +881,7 @@ def count_rows(dialect: Dialect, table: str, scope: str) -> Executable:
     return select(*columns, func.count().label("number")).group_by(*columns)
 
 
-@statement(table=tuple(TABLES), scope=SCOPES, after=(True, False))
+@statement(proves="changed row", table=tuple(TABLES), scope=SCOPES, after=(True, False))
 def list_rows(dialect: Dialect, table: str, scope: str, after: bool) -> Executable:
     """Select a page of rows in the order of their keys: how each is stored, and its bytes."""
     source, key, _ = TABLES[table]
@@ -905,7 +906,7 @@ def list_rows(dialect: Dialect, table: str, scope: str, after: bool) -> Executab
     return query.where(after_key(dialect, source, compared)) if after else query
 
 
-@statement()
+@statement(unproven=REPORTED)
 def list_strays(dialect: Dialect) -> Executable:
     """Select rows that say another tenant than their log, which is of the tenant."""
     own = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
@@ -919,7 +920,7 @@ def list_strays(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(proves="changed row")
 def read_payloads(dialect: Dialect) -> Executable:
     """Select the payloads of a range of positions of a log."""
     seq = DELTAS.c.seq
@@ -935,7 +936,7 @@ def read_payloads(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(proves="changed row")
 def read_values(dialect: Dialect) -> Executable:
     """Select the values of the items of a tenant that ``p_keys`` lists, expired ones too."""
     columns = ("tenant", "namespace", "key", "version", "codec", "checksum", "value")
@@ -995,7 +996,7 @@ def count_vectors(dialect: Dialect, scope: str) -> Executable:
     return select(func.count()).select_from(EMBEDDINGS).where(_in_scope(EMBEDDINGS, scope))
 
 
-@statement(scope=SCOPES)
+@statement(unproven=REMOVED_BY_NAME, scope=SCOPES)
 def list_items_with_vectors(dialect: Dialect, scope: str) -> Executable:
     """Select the first items that have vectors."""
     key = [EMBEDDINGS.c[name] for name in ("tenant", "namespace", "key")]

@@ -35,6 +35,7 @@ from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import THREADS
 from memalchemy.maintenance.local_items import is_not_local
 from memalchemy.maintenance.stored_tenants import list_tenants
+from memalchemy.proofs import FOUND
 from memalchemy.protection.key_registry import (
     ALL_RENEWED,
     FIRST_SIGNATURES,
@@ -513,7 +514,7 @@ def _sets_of_vectors(
 # --- Statements ----------------------------------------------------------------------------------
 
 
-@statement(scope=("tenant", "thread"), after=(True, False))
+@statement(unproven=FOUND, scope=("tenant", "thread"), after=(True, False))
 def list_log_keys(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of the keys and names of logs, in the order of their names."""
     names = ("tenant", "thread_id")[: 1 if scope == "tenant" else 2]
@@ -529,7 +530,7 @@ def list_log_keys(dialect: Dialect, scope: str, after: bool) -> Executable:
     )
 
 
-@statement(after=(True, False))
+@statement(unproven=FOUND, after=(True, False))
 def list_items_to_sign(dialect: Dialect, after: bool) -> Executable:
     """Select a page of the keys of items, in their order, without those that are never signed."""
     names = ("namespace", "key")
@@ -539,7 +540,7 @@ def list_items_to_sign(dialect: Dialect, after: bool) -> Executable:
     return query.order_by(*(ITEMS.c[name] for name in names)).limit(bindparam("p_limit"))
 
 
-@statement()
+@statement(proves="row")
 def read_items_to_sign(dialect: Dialect) -> Executable:
     """Select what is signed of the items that ``p_keys`` lists, and their signatures."""
     columns = [ITEMS.c[name] for name in ("namespace", "key", *ITEM, *ITEM_WORDS, "signature")]

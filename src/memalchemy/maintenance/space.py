@@ -35,6 +35,7 @@ from memalchemy.log.entries import is_entry, is_not_empty
 from memalchemy.log.scan import run_query
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, constants, live, same_log
 from memalchemy.log.text_indexes import is_aside
+from memalchemy.proofs import COUNTED
 from memalchemy.schema import Base
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, expired_item, live_item
 from memalchemy.statements import Program, program_of, statement
@@ -494,7 +495,7 @@ async def _advise(db: Database, full: bool) -> Reclaimed:
 # --- Statements ----------------------------------------------------------------------------------
 
 
-@statement()
+@statement(unproven=COUNTED)
 def count_threads(dialect: Dialect) -> Executable:
     """Count the live threads of a tenant that have a checkpoint or an entry."""
     return select(func.count(distinct(THREADS.c.thread_id))).where(
@@ -502,7 +503,7 @@ def count_threads(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=COUNTED)
 def measure_checkpoints(dialect: Dialect) -> Executable:
     """Count a tenant's live checkpoints, and those that are stored whole."""
     snapshots = case((DELTAS.c.kind.in_(constants("snapshot")), 1), else_=0)
@@ -524,7 +525,7 @@ def _lengths(dialect: Dialect) -> tuple[Any, Any]:
     return payload, func.coalesce(func.sum(dialect.statements.byte_length(DELTAS.c.search_text)), 0)
 
 
-@statement()
+@statement(unproven=COUNTED)
 def measure_kinds(dialect: Dialect) -> Executable:
     """Sum the sizes of a tenant's rows of logs by kind."""
     payload, text = _lengths(dialect)
@@ -542,7 +543,7 @@ def measure_kinds(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=COUNTED)
 def measure_namespaces(dialect: Dialect) -> Executable:
     """Sum what a tenant's live logs hold, by namespace: their states, entries and pending writes.
 
@@ -575,7 +576,7 @@ def sum_logs(dialect: Dialect, logs: Any) -> Any:
     )
 
 
-@statement()
+@statement(unproven=COUNTED)
 def measure_growth(dialect: Dialect) -> Executable:
     """Sum the rows of a tenant's logs that were stored since some times, one for `GROWTH_DAYS`."""
     stored_at = func.coalesce(DELTAS.c.stored_at, CHECKPOINTS.c.created_at)
@@ -598,7 +599,7 @@ def _same_row(table: Table) -> Any:
     return and_(same_log(table, DELTAS), table.c.seq == DELTAS.c.seq)
 
 
-@statement()
+@statement(unproven=COUNTED)
 def measure_logs(dialect: Dialect) -> Executable:
     """Select the largest logs of a tenant, and the number of its logs."""
     payload, text = _lengths(dialect)
@@ -617,7 +618,7 @@ def measure_logs(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=COUNTED)
 def measure_items(dialect: Dialect) -> Executable:
     """Sum the sizes of a tenant's items, without those that memalchemy keeps for itself."""
     own = and_(
@@ -647,7 +648,7 @@ def count_expired(dialect: Dialect) -> Executable:
     return select(func.count().label("expired")).where(expired_item())
 
 
-@statement()
+@statement(unproven=COUNTED)
 def measure_vectors(dialect: Dialect) -> Executable:
     """Count a tenant's vectors and the numbers in them."""
     numbers = func.coalesce(func.sum(EMBEDDINGS.c.dimensions), 0).label("numbers")

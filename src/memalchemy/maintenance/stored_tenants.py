@@ -12,6 +12,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id
 from memalchemy.log.scan import scan
 from memalchemy.log.tables import THREADS
+from memalchemy.proofs import FOUND
 from memalchemy.search.scope import ITEMS
 from memalchemy.statements import statement
 
@@ -43,14 +44,14 @@ async def add_tenants(db: Database, family: Callable[..., Executable], found: se
 # --- Statements ----------------------------------------------------------------------------------
 
 
-@statement(after=(True, False))
+@statement(unproven=FOUND, after=(True, False))
 def next_tenant_of_logs(dialect: Dialect, after: bool) -> Executable:
     """Select the next tenant that has a thread, or NULL: a step along the index, not over rows."""
     query = select(func.min(THREADS.c.tenant).label("tenant"))
     return query.where(THREADS.c.tenant > bindparam("k_tenant")) if after else query
 
 
-@statement(after=(True, False))
+@statement(unproven=FOUND, after=(True, False))
 def next_tenant_of_items(dialect: Dialect, after: bool) -> Executable:
     """Select the next tenant that has an item, or NULL; not memalchemy's own."""
     tenant = ITEMS.c.tenant

@@ -59,6 +59,7 @@ from memalchemy.keys import (
 )
 from memalchemy.log import Log
 from memalchemy.log.scan import batches, run_query, scan
+from memalchemy.log.signed_reads import check_every_row
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -69,6 +70,7 @@ from memalchemy.log.tables import (
     same_log,
 )
 from memalchemy.maintenance.stored_tenants import list_tenants
+from memalchemy.proofs import REPORTED
 from memalchemy.protection.proven_jobs import ERRORS, Damage, is_damage
 from memalchemy.search.scope import ITEMS, is_listed, key_lists, of_item
 from memalchemy.statements import Program, after_key, column_bind, statement
@@ -569,7 +571,9 @@ class StatesOfLog:
         A parent that was pruned has left its words to those after it.
         """
         if self._names is None:
-            rows = await run_query(self.db, list_in_order(self.db.dialect), self.log.binds())
+            d, log = self.db.dialect, self.log
+            check = partial(check_every_row, d, log, "checkpoints", self.db.signing)
+            rows = await run_query(self.db, list_in_order(d), log.binds(), check=check)
             self._names = {one.checkpoint_id: one.seq for one in rows}
         if row.parent_id != row.checkpoint_id and row.parent_id in self._names:
             return str(row.parent_id)
@@ -646,7 +650,7 @@ def count_wordless(dialect: Dialect, table: str, scope: str) -> Executable | Non
     return None if where is None else select(func.count()).select_from(_source(table)).where(where)
 
 
-@statement(table=TABLES, scope=SCOPES, after=(True, False))
+@statement(proves="changed row", table=TABLES, scope=SCOPES, after=(True, False))
 def list_wordless(dialect: Dialect, table: str, scope: str, after: bool) -> Executable | None:
     """Select a page of the rows that may lack words, in the order of their keys."""
     where = _wordless(dialect, table, scope)
@@ -673,7 +677,7 @@ def list_wordless(dialect: Dialect, table: str, scope: str, after: bool) -> Exec
     return query.order_by(*(source.c[name] for name in key)).limit(bindparam("p_limit"))
 
 
-@statement(kind=("logs", "items"))
+@statement(unproven=REPORTED, kind=("logs", "items"))
 def find_words(dialect: Dialect, kind: str) -> Executable:
     """Select a row of a tenant that has words."""
     names, rows, words = ITEMS, _source("store_items"), ITEMS.c.search_text
@@ -684,7 +688,7 @@ def find_words(dialect: Dialect, kind: str) -> Executable:
     return found.limit(bindparam("p_limit"))
 
 
-@statement()
+@statement(proves="changed row")
 def read_entries(dialect: Dialect) -> Executable:
     """Select the entries of a range of positions of a log."""
     seq = DELTAS.c.seq
@@ -694,7 +698,7 @@ def read_entries(dialect: Dialect) -> Executable:
     return select(*columns).where(of_log(DELTAS), entries, seq >= low, seq <= high).order_by(seq)
 
 
-@statement()
+@statement(proves="changed row")
 def read_wordless_items(dialect: Dialect) -> Executable:
     """Select the items of a tenant that ``p_keys`` lists, with their words, expired ones too."""
     columns = ("namespace", "key", "meta", "version", "codec", "checksum")

@@ -33,6 +33,7 @@ from memalchemy.errors import (
     KeyMissing,
     MemalchemyError,
 )
+from memalchemy.proofs import REGISTRY
 from memalchemy.schema import DeltaRow, StoreItemRow, ThreadRow
 from memalchemy.statements import Parameters, Program, statement
 from memalchemy.variants import varies
@@ -300,14 +301,14 @@ def _registered(scope: str) -> Any:
     return and_(ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type), here)
 
 
-@statement(scope=("tenant", "all"))
+@statement(unproven=REGISTRY, scope=("tenant", "all"))
 def read_registered_keys(dialect: Dialect, scope: str) -> Executable:
     """Read the registered keys of a tenant, or of all; their namespace says what they are for."""
     columns = (ITEMS.c[name] for name in ("tenant", "namespace", "key", "value"))
     return select(*columns).where(_registered(scope))
 
 
-@statement(table=("threads", "store_items"))
+@statement(unproven=REGISTRY, table=("threads", "store_items"))
 def find_signed(dialect: Dialect, table: str) -> Executable:
     """Select the signatures among those of the ``p_limit`` newest logs, or first items.
 
@@ -330,7 +331,7 @@ def find_signed(dialect: Dialect, table: str) -> Executable:
 SAMPLES = ("deltas", "store_items")
 
 
-@statement(table=SAMPLES)
+@statement(unproven=REGISTRY, table=SAMPLES)
 def find_encrypted(dialect: Dialect, table: str) -> Executable:
     """Select the beginning of an encrypted payload among the newest rows of ``p_limit`` logs.
 

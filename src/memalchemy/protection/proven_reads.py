@@ -1,6 +1,6 @@
 """Hold the heads and items that statements return, or leave out, to their signatures.
 
-A statement that is registered with `proven_statement` has a second form, for databases with signing
+A statement that is registered with a `Proof` has a second form, for databases with signing
 keys. It also returns the columns that prove its rows, and the rows that have expired, were deleted,
 or do not hold what is listed. `Database.run` sends it in place of the first, in every program: each
 row is held to its signature here, and those that are not listed are left out afterwards. So nobody
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import datetime
-from functools import wraps
 from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 from sqlalchemy import ColumnElement, Executable, Integer, Table, case, literal_column
 
@@ -26,39 +26,33 @@ from memalchemy.codec.signed_rows import (
     SignedHead,
     check_item,
     checkpoint_content_of_values,
+    entry_content,
     head_content_of_values,
 )
-from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.protection.proven_jobs import Damage
 from memalchemy.protection.signed_logs import errors_about
-from memalchemy.schema import CheckpointRow, StoreItemRow, ThreadRow
-from memalchemy.statements import Answer, Parameters, Program, Statement, register
+from memalchemy.schema import CheckpointRow, DeltaRow, StoreItemRow, ThreadRow
+from memalchemy.statements import PROVEN_FORM, Answer, Parameters, Program, ProvenForm
 
 T = TypeVar("T")
 
 THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
 CHECKPOINTS: Table = CheckpointRow.__table__  # type: ignore[assignment]
+DELTAS: Table = DeltaRow.__table__  # type: ignore[assignment]
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 
 _CHECKPOINT = ("seq", *CHECKPOINT, "signature")
-
-_PROVEN = "memalchemy_proven"
-"""The execution option of a statement that has a form with proof, a `_ProvenForm`."""
 
 _damage: ContextVar[Damage | None] = ContextVar("memalchemy_damage", default=None)
 """The damage that a job has met, which goes on beside it."""
 
 
-class _ProvenForm(NamedTuple):
-    query: Executable
-    """The statement with the columns that prove its rows, and with rows that it does not list."""
-    proof: Proof
-
-
 class Proof:
     """Proof of the rows of a statement: the columns that it needs, and the check of a row."""
 
+    sentence: str
+    """What is proven, for users."""
     table: Table
     columns: Sequence[str]
 
@@ -71,12 +65,24 @@ class Proof:
         """Raise `Corrupt`, `NotSigned` or `KeyMissing` if a row is not what was signed."""
         raise NotImplementedError
 
-    def is_listed(self, row: Any, now: datetime) -> bool:
+    def is_listed(self, row: Any, now: Any) -> bool:
         """Return whether the statement lists a row, which has been checked.
 
-        That is one that has neither expired nor been deleted, and that holds what is listed.
+        That is one that has neither expired at *now*, which the statement binds as ``p_now``, nor
+        been deleted, and that holds what is listed.
         """
         raise NotImplementedError
+
+
+class _Entry(NamedTuple):
+    log_id: UUID
+    seq: int
+    entry_key: str | None
+    occurred_at: datetime
+    stored_at: datetime
+    codec: str
+    payload: bytes
+    signature: bytes | None
 
 
 class HeadProof(Proof):
@@ -85,6 +91,7 @@ class HeadProof(Proof):
     That order is the one of ``active_at``, which no signature covers and the index has.
     """
 
+    sentence = "the head of each log, also of those that have expired or were deleted"
     table = THREADS
     columns: Sequence[str] = (*HEAD, "signature")
 
@@ -107,7 +114,7 @@ class HeadProof(Proof):
         if self._by_time and row.proof_active_at != row.proof_updated_at.replace(microsecond=0):
             raise Corrupt("its time in the index of times is not that of its last write")
 
-    def is_listed(self, row: Any, now: datetime) -> bool:
+    def is_listed(self, row: Any, now: Any) -> bool:
         ends = row.proof_expires_at
         return row.proof_deleted_at is None and (ends is None or ends > now)
 
@@ -115,7 +122,11 @@ class HeadProof(Proof):
 class CheckpointedHeads(HeadProof):
     """Proof of heads of which those are listed that have a checkpoint."""
 
-    def is_listed(self, row: Any, now: datetime) -> bool:
+    sentence = (
+        "the head of each log, also of those that have expired, were deleted, or have no checkpoint"
+    )
+
+    def is_listed(self, row: Any, now: Any) -> bool:
         return row.proof_head_id is not None and super().is_listed(row, now)
 
 
@@ -124,6 +135,10 @@ class HeadsWithEntries(HeadProof):
 
     A head's signature tells it. Of heads without a signature the condition *has_entries* does.
     """
+
+    sentence = (
+        "the head of each log, also of those that have expired, were deleted, or have no entry"
+    )
 
     def __init__(self, has_entries: ColumnElement[bool], *, by_time: bool = False) -> None:
         super().__init__(by_time=by_time)
@@ -135,7 +150,7 @@ class HeadsWithEntries(HeadProof):
         found = case((is_signed, none), (self._has_entries, one), else_=none)
         return super().add_to(query).add_columns(found.label("proof_has_entries"))
 
-    def is_listed(self, row: Any, now: datetime) -> bool:
+    def is_listed(self, row: Any, now: Any) -> bool:
         return self._holds(row) and super().is_listed(row, now)
 
     def _holds(self, row: Any) -> bool:
@@ -145,6 +160,8 @@ class HeadsWithEntries(HeadProof):
 
 class HeadsOfSome(HeadsWithEntries):
     """Proof of heads of which those are listed that have a checkpoint or an entry."""
+
+    sentence = "the head of each log, also of those that have expired, were deleted, or are empty"
 
     def _holds(self, row: Any) -> bool:
         return row.proof_head_id is not None or super()._holds(row)
@@ -156,16 +173,20 @@ class _NewestCheckpoints(CheckpointedHeads):
     A head without a checkpoint has a row as well.
     """
 
+    sentence = "the head of each log, and that the checkpoint is there which it says is the newest"
+
     def _check_more(self, row: Any) -> None:
         if row.proof_head_id is not None and not row.has_newest:
             raise Corrupt(f"its newest checkpoint {row.proof_head_id!r} is not there")
 
-    def is_listed(self, row: Any, now: datetime) -> bool:
+    def is_listed(self, row: Any, now: Any) -> bool:
         return row.checkpoint_id is not None and super().is_listed(row, now)
 
 
 class _CheckpointProof(HeadProof):
     """Proof of checkpoints with the heads of their logs, which do not have to be live."""
+
+    sentence = "each checkpoint, and the head of its log"
 
     def add_to(self, query: Any) -> Any:
         own = (CHECKPOINTS.c[name].label(f"proof_of_{name}") for name in _CHECKPOINT)
@@ -178,11 +199,26 @@ class _CheckpointProof(HeadProof):
             content = checkpoint_content_of_values(tenant, row.proof_log_id, seq, values)
             keys.check(signature, content)
 
-    def is_listed(self, row: Any, now: datetime) -> bool:
+    def is_listed(self, row: Any, now: Any) -> bool:
+        return True
+
+
+class _EntryProof(Proof):
+    sentence = "each entry"
+    table = DELTAS
+    columns = tuple(_Entry._fields)
+
+    def check(self, row: Any, tenant: str, keys: SigningKeys) -> None:
+        entry = _Entry(*(getattr(row, f"proof_{name}") for name in self.columns))
+        with errors_about(f"entry {entry.seq} with the key {entry.entry_key!r}"):
+            keys.check(entry.signature, entry_content(entry, tenant, entry.log_id))
+
+    def is_listed(self, row: Any, now: Any) -> bool:
         return True
 
 
 class _ItemProof(Proof):
+    sentence = "each item, also those that have expired"
     table = ITEMS
     columns = ("namespace", "key", *ITEM, "signature")
 
@@ -191,7 +227,7 @@ class _ItemProof(Proof):
         with errors_about(f"the item {item.key!r} in {item.namespace}"):
             check_item(item, tenant, keys)
 
-    def is_listed(self, row: Any, now: datetime) -> bool:
+    def is_listed(self, row: Any, now: Any) -> bool:
         ends = row.proof_expires_at
         return ends is None or ends > now
 
@@ -207,7 +243,7 @@ class _LeftOutItemProof(_ItemProof):
             with errors_about(f"the item {row.key!r} in {row.namespace}"):
                 check_item(row, tenant, keys)
 
-    def is_listed(self, row: Any, now: datetime) -> bool:
+    def is_listed(self, row: Any, now: Any) -> bool:
         return row.expires_at is None or row.expires_at > now
 
 
@@ -230,6 +266,8 @@ NEWEST_CHECKPOINTS = _NewestCheckpoints()
 """Heads with their checkpoints, of which the newest over all heads are listed."""
 NAMED_CHECKPOINTS = _CheckpointProof()
 """Checkpoints of which a statement returns less than what is signed."""
+NAMED_ENTRIES = _EntryProof()
+"""Entries of which a statement returns less than what is signed."""
 NAMED_ITEMS = _ItemProof()
 """Items of which a statement returns less than what is signed."""
 WHOLE_ITEMS = _LeftOutItemProof()
@@ -239,39 +277,6 @@ WHOLE_ITEMS = _LeftOutItemProof()
 def unless(proven: bool, *conditions: ColumnElement[bool]) -> list[ColumnElement[bool]]:
     """Return conditions that say which rows are listed, which a form with proof does not have."""
     return [] if proven else list(conditions)
-
-
-def proven_statement(
-    proof: Proof | Callable[..., Proof], **variants: Sequence[Any]
-) -> Callable[[Callable[..., Any]], Statement[Any]]:
-    """Register a builder of statements that list heads or items, with the forms that prove them.
-
-    The builder takes ``proven``: true for the form without the conditions that say which of its
-    rows are listed. Those are `Proof.is_listed` then; a *proof* may be made for a variant.
-    """
-
-    def registered(build: Callable[..., Executable | None]) -> Statement[Any]:
-        def proof_for(variant: Mapping[str, Any]) -> Proof:
-            return proof if isinstance(proof, Proof) else proof(**variant)
-
-        @wraps(build)
-        def build_proven(dialect: Dialect, **variant: Any) -> Executable | None:
-            query: Any = build(dialect, proven=True, **variant)
-            return None if query is None else proof_for(variant).add_to(query)
-
-        forms = register(build_proven, variants, ".proven")
-
-        @wraps(build)
-        def build_plain(dialect: Dialect, **variant: Any) -> Executable | None:
-            query: Any = build(dialect, proven=False, **variant)
-            if query is None:
-                return None
-            form = _ProvenForm(forms(dialect, **variant), proof_for(variant))
-            return query.execution_options(**{_PROVEN: form})  # type: ignore[no-any-return]
-
-        return register(build_plain, variants)
-
-    return registered
 
 
 @contextmanager
@@ -290,7 +295,7 @@ def going_on(damage: Damage | None) -> Iterator[None]:
 def prove_rows(
     program: Callable[[], Program[T]], tenant: str, keys: SigningKeys
 ) -> Callable[[], Program[T]]:
-    """Return *program* so that the rows of its `proven_statement`s are proven."""
+    """Return *program* so that the rows of statements with a `Proof` are proven."""
 
     damage = _damage.get()
 
@@ -321,7 +326,7 @@ def _send(
     statement: Executable,
     given: Parameters,
 ) -> Program[Answer]:
-    form: _ProvenForm | None = statement.get_execution_options().get(_PROVEN)
+    form: ProvenForm | None = statement.get_execution_options().get(PROVEN_FORM)
     if form is None:
         return (yield statement, given)
     assert isinstance(given, Mapping)
@@ -334,7 +339,7 @@ def _send(
             with nullcontext() if damage is None else damage.noted():
                 form.proof.check(row, tenant, keys)
                 proven.append(row)
-        listed = [row for row in proven if form.proof.is_listed(row, binds["p_now"])]
+        listed = [row for row in proven if form.proof.is_listed(row, binds.get("p_now"))]
         if wanted is None or len(rows) < binds["p_limit"] or len(listed) >= wanted:
             return Answer(listed[:wanted])
         binds["p_limit"] *= 2  # some are not listed: as many more are to be found

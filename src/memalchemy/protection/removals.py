@@ -47,6 +47,7 @@ from memalchemy.codec.signed_rows import ITEM, check_item
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, about
 from memalchemy.keys import encode_id, is_internal
+from memalchemy.proofs import REGISTRY
 from memalchemy.protection.work import Work
 from memalchemy.schema import StoreItemRow
 from memalchemy.statements import Answer, Program, statement
@@ -366,13 +367,13 @@ def _in_registry(namespace: str) -> list[Any]:
 _NOTED = ("key", "created_at", "version", "updated_at", "signature")
 
 
-@statement()
+@statement(unproven=REGISTRY)
 def find_anchoring(dialect: Dialect) -> Executable:
     """Select what the registry tells of the anchors of a tenant."""
     return select(ITEMS.c.value, ITEMS.c.updated_at).where(*_in_registry(ANCHORS_NAMESPACE))
 
 
-@statement()
+@statement(proves="note")
 def find_removals(dialect: Dialect) -> Executable:
     """Select the removals of a tenant that are noted under the keys which ``p_keys`` lists."""
     listed = dialect.statements.rows_from_list("p_keys", ("key",))
@@ -381,7 +382,7 @@ def find_removals(dialect: Dialect) -> Executable:
     return select(*columns).where(*_in_registry(REMOVALS_NAMESPACE), keys)
 
 
-@statement(after=(True, False))
+@statement(proves="note", after=(True, False))
 def list_removals(dialect: Dialect, after: bool) -> Executable:
     """Select a page of the removals of a tenant, in the order of their keys."""
     query = select(*(ITEMS.c[name] for name in _NOTED)).where(*_in_registry(REMOVALS_NAMESPACE))
@@ -405,7 +406,7 @@ def delete_removals(dialect: Dialect) -> Executable:
     return delete(ITEMS).where(*_in_registry(REMOVALS_NAMESPACE), keys)
 
 
-@statement()
+@statement(proves="item")
 def read_lives(dialect: Dialect) -> Executable:
     """Select what is signed of the items that ``p_keys`` lists, expired ones too."""
     listed = dialect.statements.rows_from_list("p_keys", ("namespace", "key"))

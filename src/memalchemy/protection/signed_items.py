@@ -278,11 +278,13 @@ def check_vector_sets(
 ) -> Program[None]:
     """Check that the items of a tenant which *listed* names have the vectors that they say.
 
-    Two statements; one if none of them has vectors.
+    Two statements; one if none of them has vectors, and none without keys.
 
     Raises:
         Corrupt, NotSigned, KeyMissing: see `SigningKeys.check_vectors`; the item is named.
     """
+    if not keys.signs:
+        return
     binds = {"k_tenant": tenant, **listed}
     items = yield read_signed_words(dialect), binds
     if not any(keys.proves_vectors(row.signature) for row in items):
@@ -349,13 +351,13 @@ def _signature() -> Any:
 _SIGNED = [ITEMS.c[name] for name in (*_KEY, *ITEM, "signature")]
 
 
-@statement()
+@statement(proves="item")
 def read_signed_item(dialect: Dialect) -> Executable:
     """Select what is signed of an item, and its signature."""
     return select(*_SIGNED).where(_bound(ITEMS, _KEY, "k"))
 
 
-@statement()
+@statement(proves="item")
 def read_signed_items(dialect: Dialect) -> Executable:
     """Select what is signed of the items that ``p_keys`` lists, and their signatures."""
     listed = dialect.statements.rows_from_list("p_keys", ("namespace", "key"))
@@ -364,7 +366,7 @@ def read_signed_items(dialect: Dialect) -> Executable:
     return select(*_SIGNED).where(_bound(ITEMS, ["tenant"], "k"), here)
 
 
-@statement()
+@statement(proves="item")
 def lock_signed_item(dialect: Dialect) -> Executable:
     """Lock an item, and return what is signed of it, and its signature."""
     columns = [ITEMS.c[name] for name in (*_KEY, *ITEM, *ITEM_WORDS, "signature")]
@@ -377,7 +379,7 @@ def sign_item(dialect: Dialect) -> Executable:
     return update(ITEMS).where(_bound(ITEMS, _KEY, "k")).values(signature=_signature())
 
 
-@statement()
+@statement(proves="vectors")
 def read_signed_vectors(dialect: Dialect) -> Executable:
     """Select the vectors of the items that ``p_keys`` lists, with their signatures."""
     listed = dialect.statements.rows_from_list("p_keys", ("namespace", "key"))
@@ -399,13 +401,13 @@ def _listed_rows(dialect: Dialect, table: Table, names: Iterable[str]) -> Execut
     return select(*columns).where(_bound(table, ["tenant"], "k"), here)
 
 
-@statement()
+@statement(proves="vectors")
 def read_signed_words(dialect: Dialect) -> Executable:
     """Select the versions, words and signatures of the items that ``p_keys`` lists."""
     return _listed_rows(dialect, ITEMS, ("namespace", "key", "version", *ITEM_WORDS, "signature"))
 
 
-@statement()
+@statement(proves="vectors")
 def read_vector_signatures(dialect: Dialect) -> Executable:
     """Select the signatures of the vectors of the items that ``p_keys`` lists."""
     return _listed_rows(dialect, EMBEDDINGS, ("namespace", "key", "signature"))

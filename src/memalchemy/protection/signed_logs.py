@@ -8,7 +8,7 @@ then, and nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -162,6 +162,9 @@ class LogSigner:
             self._sign_deltas(binds)  # type: ignore[arg-type]
         elif work.does == "update":
             yield from self._check_row(work.table, binds)
+        elif work.does == "copy":
+            # A copy of what is left of a log would be signed as if it were whole.
+            yield from self._read_known(binds["k_log_id"], self._logs[binds["k_log_id"]])
 
     def after(self, work: Work, binds: Mapping[str, Any], answer: Answer) -> Program[None]:
         """Note what was locked; sign the rows that the statement has changed or copied."""
@@ -180,12 +183,15 @@ class LogSigner:
             yield from self._sign_row(work.table, binds)
 
     def finish(self) -> Program[None]:
-        """Sign the heads of the logs that have changed.
+        """Sign the heads of the logs that have changed; prove those that were locked alone.
+
+        A program that leaves a log as it is does so for what its head says.
 
         Raises:
             Overtaken: another writer has begun one of the logs.
-            Corrupt: a log has rows that nobody signed.
+            Corrupt: a log has rows that nobody signed, or a head is not what was signed.
         """
+        yield from self._prove_heads(self._locked - self._logs.keys())
         for log_id, log in self._logs.items():
             rows = yield read_signed_head(self._dialect, locks=False), {"k_log_id": log_id}
             if not rows:
@@ -224,7 +230,12 @@ class LogSigner:
                 yield from self._read_known(log_id, self._logs[log_id])
             return
         names = [self._names[one] for one in new]
-        keys = {log_key(*name[:2], path) for name in names for path in _upwards(name[2])}
+        yield from self._prove_heads(
+            {log_key(*name[:2], path) for name in names for path in _upwards(name[2])}
+        )
+
+    def _prove_heads(self, keys: Set[UUID]) -> Program[None]:
+        """Hold the heads of logs to their signatures."""
         for listed in list_logs(self._dialect, sorted(keys)):
             for head in (yield read_signed_heads(self._dialect), listed):
                 with errors_about(f"thread {head.thread_id!r} in {head.namespace}"):
@@ -252,9 +263,9 @@ class LogSigner:
         self._logs[log_id] = _Log(head, sums, sums)
 
     def _read_known(self, log_id: UUID, log: _Log) -> Program[None]:
-        """Read all rows of a log of which some will be deleted, and prove all of them.
+        """Read all rows of a log that is copied or of which some are deleted; prove all of them.
 
-        What selects the rows that go, and keeps others, is in any of them.
+        What selects the rows that are copied or go, and leaves others out, is in any of them.
 
         Raises:
             Overtaken: another writer has begun the log.
@@ -570,7 +581,7 @@ def _all_signed(table: str) -> list[Any]:
     return [_TABLES[table].c[name] for name in _SIGNED_COLUMNS[table]]
 
 
-@statement(locks=(True, False))
+@statement(proves="head", locks=(True, False))
 def read_signed_head(dialect: Dialect, locks: bool) -> Executable:
     """Select what is signed of a head, and its signature; with *locks* it is locked."""
     columns = [*(THREADS.c[name] for name in HEAD), THREADS.c.signature]
@@ -579,7 +590,7 @@ def read_signed_head(dialect: Dialect, locks: bool) -> Executable:
     return select(*columns).where(of_log(THREADS))
 
 
-@statement()
+@statement(proves="head")
 def read_signed_heads(dialect: Dialect) -> Executable:
     """Select the signed columns and signatures of the heads that ``p_logs`` lists."""
     columns = [*(THREADS.c[name] for name in HEAD), THREADS.c.signature]
@@ -587,7 +598,7 @@ def read_signed_heads(dialect: Dialect) -> Executable:
     return select(*columns).where(THREADS.c.log_id.in_(select(listed.c.log_id)))
 
 
-@statement()
+@statement(proves="row")
 def read_signed_checkpoint(dialect: Dialect) -> Executable:
     """Select what is signed of the checkpoint ``p_checkpoint_id``, and its signature."""
     name = CHECKPOINTS.c.checkpoint_id
@@ -595,13 +606,13 @@ def read_signed_checkpoint(dialect: Dialect) -> Executable:
     return select(*_all_signed("checkpoints")).where(of_log(CHECKPOINTS), same)
 
 
-@statement(table=tuple(_TABLES))
+@statement(proves="row", table=tuple(_TABLES))
 def read_signed_row(dialect: Dialect, table: str) -> Executable:
     """Select what is signed of the row at a position, and its signature."""
     return select(*_all_signed(table)).where(_at_position(_TABLES[table]))
 
 
-@statement(table=tuple(_TABLES))
+@statement(proves="row", table=tuple(_TABLES))
 def read_signed_rows(dialect: Dialect, table: str) -> Executable:
     """Select what is signed of the next rows behind ``p_after``, and their signatures."""
     seq = _TABLES[table].c.seq
@@ -610,7 +621,7 @@ def read_signed_rows(dialect: Dialect, table: str) -> Executable:
     return page.limit(bindparam("p_limit"))
 
 
-@statement()
+@statement(proves="log")
 def list_signatures(dialect: Dialect) -> Executable:
     """Select the positions and signatures of the checkpoints, entries and writes of a log."""
 

@@ -28,6 +28,7 @@ from sqlalchemy.types import NULLTYPE
 from memalchemy.contracts import Metric
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
+from memalchemy.proofs import RANKED
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEMS,
@@ -73,7 +74,7 @@ def of_kind() -> ColumnElement[bool]:
 # --- Vectors to compare in Python -----------------------------------------------------------------
 
 
-@statement(below=(False, True))
+@statement(unproven=RANKED, below=(False, True))
 def read_vectors(dialect: Dialect, below: bool) -> Executable | None:
     """A page of the vectors of a scope, as `_vectors` orders their columns; binds `page_after`."""
     if dialect.vectors.computes_distances and not dialect.vectors.may_be_bytes:
@@ -116,7 +117,7 @@ def count_vectors(dialect: Dialect, below: bool) -> Executable:
     return select(func.count()).select_from(some)
 
 
-@statement()
+@statement(unproven=RANKED)
 def read_changes(dialect: Dialect) -> Executable | None:
     """A page of the vectors of a namespace that were written since a version."""
     position = dialect.statements.rowid(EMBEDDINGS)
@@ -155,7 +156,7 @@ def read_positions(dialect: Dialect, which: str) -> Executable | None:
     )
 
 
-@statement()
+@statement(proves="item")
 def live_items(dialect: Dialect) -> Executable | None:
     """The items that ``p_keys`` lists, if they are alive; ``value`` as `rank_all` has it."""
     if dialect.vectors.computes_distances and not dialect.vectors.may_be_bytes:
@@ -165,7 +166,7 @@ def live_items(dialect: Dialect) -> Executable | None:
     )
 
 
-@statement()
+@statement(proves=("vector", "vectors", "item"))
 def live_parts(dialect: Dialect) -> Executable | None:
     """The items of the vectors that ``p_keys`` lists as `PART`, if they are alive.
 
@@ -188,7 +189,7 @@ def live_parts(dialect: Dialect) -> Executable | None:
     )
 
 
-@statement(as_stored=(False, True), signed=(False, True))
+@statement(proves=("vector", "vectors"), as_stored=(False, True), signed=(False, True))
 def vectors_of_items(dialect: Dialect, as_stored: bool, signed: bool) -> Executable:
     """The vectors of the items that ``p_keys`` lists, of one tenant and of every model.
 
@@ -211,7 +212,13 @@ def vectors_of_items(dialect: Dialect, as_stored: bool, signed: bool) -> Executa
 # --- Vectors compared by the database -------------------------------------------------------------
 
 
-@statement(metric=METRICS, below=(False, True), among=(False, True), signed=(False, True))
+@statement(
+    proves=("vector", "item"),
+    metric=METRICS,
+    below=(False, True),
+    among=(False, True),
+    signed=(False, True),
+)
 def rank_all(
     dialect: Dialect, metric: str, below: bool, among: bool, signed: bool
 ) -> Executable | None:
@@ -232,7 +239,7 @@ def rank_all(
     return _rank(dialect, metric, below, scope, _integer("p_limit"), signed)
 
 
-@statement(metric=METRICS, below=(False, True), signed=(False, True))
+@statement(proves=("vector", "item"), metric=METRICS, below=(False, True), signed=(False, True))
 def rank_few(dialect: Dialect, metric: str, below: bool, signed: bool) -> Executable | None:
     """`rank_all` for a scope of few vectors, where planning takes longer than comparing.
 
@@ -284,7 +291,13 @@ def _unforeseen(dialect: Dialect, condition: ColumnElement[bool]) -> ColumnEleme
     return made
 
 
-@statement(metric=METRICS, below=(False, True), dimensions=INDEXED_DIMENSIONS, signed=(False, True))
+@statement(
+    proves=("vector", "item"),
+    metric=METRICS,
+    below=(False, True),
+    dimensions=INDEXED_DIMENSIONS,
+    signed=(False, True),
+)
 def rank_by_index(
     dialect: Dialect, metric: str, below: bool, dimensions: int, signed: bool
 ) -> Executable | None:

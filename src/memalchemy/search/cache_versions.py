@@ -34,6 +34,7 @@ from sqlalchemy.types import NULLTYPE
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
 from memalchemy.keys import INTERNAL_PREFIX, encode_id
+from memalchemy.proofs import OWN_ROWS
 from memalchemy.search.scope import ITEMS, is_in_scope
 from memalchemy.statements import Program, statement
 
@@ -91,7 +92,7 @@ def count_change(
     return 1
 
 
-@statement(removes=(False, True))
+@statement(unproven=OWN_ROWS, removes=(False, True))
 def bump_vectors(dialect: Dialect, removes: bool) -> Executable | None:
     """Count a change, and lock the counter; no row if this is the first change."""
     if not dialect.vectors.counts_changes:
@@ -130,7 +131,7 @@ def begin_counting(dialect: Dialect) -> Executable | None:
     )
 
 
-@statement()
+@statement(unproven=OWN_ROWS)
 def read_counter(dialect: Dialect) -> Executable | None:
     """The counter of one namespace; binds `counter_binds`."""
     if not dialect.vectors.counts_changes:
@@ -138,7 +139,7 @@ def read_counter(dialect: Dialect) -> Executable | None:
     return select(*_columns()).where(_counter())
 
 
-@statement()
+@statement(unproven=OWN_ROWS)
 def read_counters(dialect: Dialect) -> Executable | None:
     """Select the counters of changes of a namespace and of all below it.
 

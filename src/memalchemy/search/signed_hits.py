@@ -68,7 +68,7 @@ def hold_missing_items(
                 yield from hold_missing(dialect, tenant, identity, keys)
 
 
-@statement()
+@statement(proves="item")
 def read_any_item(dialect: Dialect) -> Executable:
     """Select an item, also one that has expired."""
     return select(*stored()).where(of_item(ITEMS))

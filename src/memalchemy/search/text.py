@@ -49,6 +49,7 @@ from memalchemy.codec.signed_rows import ITEM_WORDS
 from memalchemy.dialects import Dialect, namespace_binds
 from memalchemy.log.entries import is_entry
 from memalchemy.log.tables import CHECKPOINT_ROW, CHECKPOINTS, DELTAS, THREADS, live, same_log
+from memalchemy.proofs import FOUND
 from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, routed_items, stored
 from memalchemy.statements import Answer, Program, statement
 
@@ -82,7 +83,13 @@ _ITEM = ("namespace", "key")
 _ITEM_ORDER = (*_ITEM, "updated_at", "expires_at")
 
 
-@statement(below=(False, True), weighed=(False, True), one=(False, True), words=(False, True))
+@statement(
+    proves="item",
+    below=(False, True),
+    weighed=(False, True),
+    one=(False, True),
+    words=(False, True),
+)
 def search_items(
     dialect: Dialect, below: bool, weighed: bool, one: bool, words: bool
 ) -> Executable | None:
@@ -152,7 +159,7 @@ def _item_order(found: Any, of: Any) -> list[ColumnElement[Any]]:
     return [found.c.bits.desc(), of.c.updated_at.desc(), of.c.namespace, of.c.key]
 
 
-@statement(below=(False, True))
+@statement(unproven=FOUND, below=(False, True))
 def narrowed_items(dialect: Dialect, below: bool) -> Executable:
     """``namespace, key, updated_at`` of the items that may pass a filter, by their field terms."""
     within = dialect.text.items_in_scope(below)
@@ -160,7 +167,7 @@ def narrowed_items(dialect: Dialect, below: bool) -> Executable:
     return select(*columns).limit(bindparam("p_limit"))
 
 
-@statement(below=(False, True), words=(False, True))
+@statement(proves="item", below=(False, True), words=(False, True))
 def newest_narrowed(dialect: Dialect, below: bool, words: bool) -> Executable:
     """Select the newest ``p_limit`` of the items that may pass a filter, whole; none if too many.
 
@@ -300,7 +307,7 @@ _ENTRY = (
 )
 
 
-@statement(scope=LOG_SCOPES, weighed=(False, True), one=(False, True))
+@statement(proves=("entry", "words"), scope=LOG_SCOPES, weighed=(False, True), one=(False, True))
 def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Executable:
     """Entries that hold a term, and ``score``, their share of the query.
 
@@ -342,7 +349,7 @@ def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Ex
     return query.order_by(best.c.bits.desc(), *order)
 
 
-@statement()
+@statement(proves=("entry", "words"))
 def read_found_entries(dialect: Dialect) -> Executable:
     """The entries that ``p_keys`` lists, with the columns of a hit."""
     listed = dialect.statements.rows_from_list("p_keys", _LOG_ROW)
@@ -380,7 +387,13 @@ def find_entries(
 # --- Checkpoints ----------------------------------------------------------------------------------
 
 
-@statement(scope=LOG_SCOPES, weighed=(False, True), one=(False, True), last_stored=(False, True))
+@statement(
+    proves=("checkpoint", "words"),
+    scope=LOG_SCOPES,
+    weighed=(False, True),
+    one=(False, True),
+    last_stored=(False, True),
+)
 def search_checkpoints(
     dialect: Dialect, scope: str, weighed: bool, one: bool, last_stored: bool
 ) -> Executable | None:
@@ -458,7 +471,7 @@ def _proof_of_words() -> list[Any]:
     return [DELTAS.c.signature.label("state_signature"), DELTAS.c.radix]
 
 
-@statement()
+@statement(proves=("checkpoint", "words"))
 def read_found_checkpoints(dialect: Dialect) -> Executable:
     """The checkpoints that ``p_keys`` lists, with the columns of a hit."""
     listed = dialect.statements.rows_from_list("p_keys", _LOG_ROW)

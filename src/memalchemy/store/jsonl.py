@@ -28,6 +28,7 @@ from memalchemy.errors import Conflict, NotSerialisable, TooLarge
 from memalchemy.events import operation
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.metadata import check_metadata
+from memalchemy.protection.signed_items import check_vector_sets
 from memalchemy.search.scope import Place, key_lists
 from memalchemy.search.signed_hits import check_vectors
 from memalchemy.search.vectors import check_vector, vectors_of_items
@@ -393,6 +394,7 @@ async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[d
         for listed in key_lists(db.dialect, places):
             binds = {"k_tenant": db.tenant} | listed
             rows += yield statement, binds
+            yield from check_vector_sets(db.dialect, db.tenant, listed, db.signing)
         return rows
 
     rows = await db.run(program, READ)

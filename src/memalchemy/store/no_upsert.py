@@ -8,6 +8,7 @@ from sqlalchemy import Executable, insert
 
 from memalchemy.dialects import Dialect
 from memalchemy.errors import UniqueViolation
+from memalchemy.proofs import REPLACED
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
 from memalchemy.statements import Program, statement
 from memalchemy.store.write import (
@@ -34,7 +35,7 @@ def _put_item(dialect: Dialect, expected: str) -> Executable | None:
     return updating(expected) if expected in ("version", "item") else None
 
 
-@statement(only_on=NO_UPSERT, expected=("any", "none"))
+@statement(unproven=REPLACED, only_on=NO_UPSERT, expected=("any", "none"))
 def update_item(dialect: Dialect, expected: str) -> Executable:
     """Update an existing item: the first half of `put_item`."""
     return updating(expected)  # type: ignore[no-any-return]

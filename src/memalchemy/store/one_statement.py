@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Executable, and_, select, update
 
 from memalchemy.dialects import LOCKS, Dialect
+from memalchemy.proofs import REPLACED
 from memalchemy.search.scope import ITEMS, live_item, of_item
 from memalchemy.statements import Program, statement
 from memalchemy.store.write import (
@@ -21,7 +22,7 @@ from memalchemy.store.write import (
 from memalchemy.variants import ONE_STATEMENT
 
 
-@statement(only_on=ONE_STATEMENT, expected=EXPECTED)
+@statement(unproven=REPLACED, only_on=ONE_STATEMENT, expected=EXPECTED)
 def put_item_without_vectors(dialect: Dialect, expected: str) -> Executable:
     """Write an item and delete its vectors, in one statement.
 

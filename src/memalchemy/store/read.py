@@ -25,10 +25,10 @@ from memalchemy.contracts import StoreItem
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
 from memalchemy.keys import decode_namespace
+from memalchemy.proofs import COUNTED, RANKED
 from memalchemy.protection.proven_reads import (
     NAMED_ITEMS,
     WHOLE_ITEMS,
-    proven_statement,
     unless,
 )
 from memalchemy.search.scope import (
@@ -121,19 +121,19 @@ def _decode(row: Any, payload: StoredPayload) -> Any:
         raise about_item(error, row) from error
 
 
-@proven_statement(WHOLE_ITEMS)
+@statement(proves=(WHOLE_ITEMS, "item"))
 def read_item(dialect: Dialect, proven: bool) -> Executable:
     """Select one item."""
     return select(*stored()).where(of_item(ITEMS), *unless(proven, live_item()))
 
 
-@proven_statement(NAMED_ITEMS)
+@statement(proves=NAMED_ITEMS)
 def has_item(dialect: Dialect, proven: bool) -> Executable:
     """Select one row if an item exists."""
     return select(ITEMS.c.version).where(of_item(ITEMS), *unless(proven, live_item()))
 
 
-@proven_statement(WHOLE_ITEMS, words=(False, True))
+@statement(proves=(WHOLE_ITEMS, "item"), words=(False, True))
 def read_items(dialect: Dialect, words: bool, proven: bool) -> Executable:
     """Select the items of a tenant that ``p_keys`` lists; with *words* those that they have."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
@@ -142,7 +142,7 @@ def read_items(dialect: Dialect, words: bool, proven: bool) -> Executable:
     )
 
 
-@statement()
+@statement(proves="changed row")
 def list_lifetimes(dialect: Dialect) -> Executable:
     """Select the version and lifetime of the items that ``p_keys`` lists and that expire."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
@@ -153,7 +153,7 @@ def list_lifetimes(dialect: Dialect) -> Executable:
     )
 
 
-@proven_statement(NAMED_ITEMS, after=(False, True))
+@statement(proves=NAMED_ITEMS, after=(False, True))
 def list_keys(dialect: Dialect, after: bool, proven: bool) -> Executable:
     """Select a page of the keys of one namespace, in their order; behind ``p_after_key``."""
     conditions = [in_scope(ITEMS, below=False), *unless(proven, live_item())]
@@ -176,7 +176,7 @@ def page_of_items(
     return conditions, ordered
 
 
-@proven_statement(WHOLE_ITEMS, order=ORDERS, below=(False, True), after=(False, True))
+@statement(proves=(WHOLE_ITEMS, "item"), order=ORDERS, below=(False, True), after=(False, True))
 def list_items(dialect: Dialect, order: str, below: bool, after: bool, proven: bool) -> Executable:
     """Select a page of whole items: the newest first, or by namespace and key."""
     conditions, ordered = page_of_items(order, below, after, proven)
@@ -201,7 +201,7 @@ def count_items(dialect: Dialect, below: bool) -> Executable:
     return select(func.count()).select_from(ITEMS).where(in_scope(ITEMS, below), live_item())
 
 
-@statement()
+@statement(unproven=COUNTED)
 def list_paths(dialect: Dialect) -> Executable:
     """Select the next namespaces from ``p_low`` to before ``p_high`` that hold an item.
 
@@ -233,7 +233,7 @@ def list_paths(dialect: Dialect) -> Executable:
     return limited(select(paths.c.place).where(paths.c.place.is_not(None)))
 
 
-@proven_statement(NAMED_ITEMS)
+@statement(proves=(NAMED_ITEMS, "vector", "vectors"))
 def read_vector(dialect: Dialect, proven: bool) -> Executable:
     """Select one vector of an item, with what `check_vectors` needs."""
     names = ("field", "model", "part")
@@ -249,7 +249,7 @@ def read_vector(dialect: Dialect, proven: bool) -> Executable:
     )
 
 
-@statement(below=(False, True), given=(False, True))
+@statement(unproven=RANKED, below=(False, True), given=(False, True))
 def find_dimensions(dialect: Dialect, below: bool, given: bool) -> Executable:
     """Select the dimensions of a vector of a model: one that has those *given*, or the fewest."""
     dimensions = EMBEDDINGS.c.dimensions
@@ -263,7 +263,7 @@ def find_dimensions(dialect: Dialect, below: bool, given: bool) -> Executable:
 EXPIRED_ORDER = ("expires_at", "namespace", "key")
 
 
-@statement(after=(True, False))
+@statement(proves="removed item", after=(True, False))
 def list_expired(dialect: Dialect, after: bool) -> Executable:
     """Select a page of the tenant's items that have expired, those that did so first."""
     order = [ITEMS.c[name] for name in EXPIRED_ORDER]

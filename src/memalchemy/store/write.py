@@ -36,6 +36,7 @@ from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
 from memalchemy.log.tables import signature_bind
 from memalchemy.log.text_indexes import purge_all
+from memalchemy.proofs import REMOVED_BY_NAME, REPLACED
 from memalchemy.search.cache_versions import count_change, erase_counters, erased_binds
 from memalchemy.search.scope import (
     EMBEDDINGS,
@@ -50,7 +51,8 @@ from memalchemy.search.scope import (
     of_item,
     scope_binds,
 )
-from memalchemy.statements import NAMELESS, Program, removal, statement
+from memalchemy.statements import NAMELESS, PROVES, Program, removal, statement
+from memalchemy.store.read import has_item
 from memalchemy.variants import varies
 
 _ITEM_COLUMNS = (
@@ -153,7 +155,7 @@ def putting(dialect: Dialect, expected: str, *more: ColumnElement[bool]) -> Any:
     ).returning(ITEMS.c.version)
 
 
-@statement(expected=EXPECTED)
+@statement(unproven=REPLACED, expected=EXPECTED)
 def put_item(dialect: Dialect, expected: str) -> Executable:
     """Write an item, and return its version; no row if it is not as expected."""
     return putting(dialect, expected)  # type: ignore[no-any-return]
@@ -175,7 +177,7 @@ def delete_other_vectors(dialect: Dialect) -> Executable:
     return deleting_vectors(~stays.exists())
 
 
-@statement()
+@statement(unproven=REPLACED)
 def lock_item(dialect: Dialect) -> Executable:
     """Lock an item, and return its version and the time of its creation."""
     here = and_(of_item(ITEMS), live_item())
@@ -183,7 +185,7 @@ def lock_item(dialect: Dialect) -> Executable:
     return dialect.statements.lock(ITEMS, here, columns)
 
 
-@statement()
+@statement(unproven=REPLACED)
 def lock_items(dialect: Dialect) -> Executable:
     """Lock the live items that ``p_keys`` lists, of one tenant, in one order for everybody.
 
@@ -254,7 +256,7 @@ def _has_open_arrays(dialect: Dialect) -> bool:
     return dialect.statements.has_arrays and not dialect.single_writer
 
 
-@statement(expected=("any", "none"))
+@statement(unproven=REPLACED, expected=("any", "none"))
 def put_items(dialect: Dialect, expected: str) -> Executable | None:
     """Write items of one tenant and time that are as expected; return their versions by key."""
     if not dialect.statements.has_arrays:
@@ -289,10 +291,14 @@ def delete_vectors_of_items(dialect: Dialect) -> Executable:
     return delete(EMBEDDINGS).where(tenant, is_listed(dialect, EMBEDDINGS))
 
 
-@removal(LIVES, expected=("any", "version", "item"))
+@removal(
+    LIVES, proves="removed item", unproven=REMOVED_BY_NAME, expected=("any", "version", "item")
+)
 def delete_item(dialect: Dialect, expected: str) -> Executable:
     """Delete an item with its vectors, if it is as expected; return when it would have expired."""
     gone = delete(ITEMS).where(of_item(ITEMS), *_conditions_on_item(expected))
+    if expected != "any":  # it goes for what its row says
+        gone = gone.execution_options(**{PROVES: "rows"})
     # No condition: what SQLite 3.40 returns of a deleted row's IS NULL is wrong.
     return gone.returning(ITEMS.c.expires_at)
 
@@ -425,6 +431,8 @@ def _put_at_version(dialect: Dialect, values: Row, which: str) -> Program[int | 
         elif which == "none" or (which != "any" and rows[0].version != values["p_expected"]):
             return None
         else:
+            if which != "any":
+                yield has_item(dialect), values  # which proves the row whose version it goes by
             there = int(rows[0].version)
             placed = {"p_version": there + 1, "p_created_at": rows[0].created_at}
             version = yield from put_alone(

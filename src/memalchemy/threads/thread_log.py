@@ -708,18 +708,19 @@ class ThreadLog:
         """
         changes = self._changes(thread_id, whole=False)
         statement = entries.read_entries(self.db.dialect, end="last", timed=False)
-        binds = entries.all_binds(other._log(thread_id)) | {
+        beside, d, keys = other._log(thread_id), self.db.dialect, self.db.signing
+        binds = entries.all_binds(beside) | {
             "p_limit": 1,
             "p_now": datetime.now(UTC),
         }
 
         def program() -> Program[tuple[Answer, Answer]]:
             newest = yield statement, binds
+            yield from check_newest_entry(d, beside, newest, keys)
             return newest, (yield from changes(None if newest else seen))
 
         def decode(found: tuple[Answer, Answer]) -> tuple[LogReading, Made]:
-            log, keyring = other._log(thread_id), self.db.keyring
-            newest = next(iter(entry_rows.to_entries(log, keyring, found[0])), None)
+            newest = next(iter(entry_rows.to_entries(beside, self.db.keyring, found[0])), None)
             made = partial(self._make_columns, thread_id, partial(make, newest))
             return _reading(None if newest else seen, made, found[1])
 

@@ -44,6 +44,7 @@ from memalchemy.maintenance.verify.items import ItemCheck
 from memalchemy.maintenance.verify.report import Report, ReportBuilder, counted, remedy_of
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.maintenance.verify.words import count_lacking_words
+from memalchemy.proofs import REPORTED
 from memalchemy.protection.key_registry import (
     KEYS_NAMESPACE,
     SIGNING_NAMESPACE,
@@ -432,7 +433,7 @@ def _of_tenant(query: Select[Any], scope: str) -> Select[Any]:
     return query
 
 
-@statement(scope=("tenant", "thread"))
+@statement(unproven=REPORTED, scope=("tenant", "thread"))
 def count_positions(dialect: Dialect, scope: str) -> Executable:
     """Count the positions that logs have allotted, which is about the number of their rows."""
     return _of_tenant(
@@ -440,7 +441,7 @@ def count_positions(dialect: Dialect, scope: str) -> Executable:
     )
 
 
-@statement(scope=("tenant", "thread"), after=(True, False))
+@statement(unproven=REPORTED, scope=("tenant", "thread"), after=(True, False))
 def list_logs(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of the logs of a tenant or thread, tombstones too, in the order of names."""
     query = _of_tenant(select(*(THREADS.c[name] for name in (*LOG_ORDER, "next_seq"))), scope)
@@ -449,7 +450,7 @@ def list_logs(dialect: Dialect, scope: str, after: bool) -> Executable:
     return query.order_by(*(THREADS.c[name] for name in LOG_ORDER)).limit(bindparam("p_limit"))
 
 
-@statement(table=("checkpoints", "deltas"))
+@statement(unproven=REPORTED, table=("checkpoints", "deltas"))
 def list_orphans(dialect: Dialect, table: str) -> Executable:
     """Select the logs that have rows of a tenant, and no head, or one of another tenant."""
     rows = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}[table]

@@ -47,6 +47,7 @@ from memalchemy.maintenance.verify.report import (
     remedy_of,
 )
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
+from memalchemy.proofs import REPORTED
 from memalchemy.search.cache_versions import read_versions
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, in_scope, same_item, scope_binds
 from memalchemy.search.signed_hits import check_vectors
@@ -380,7 +381,7 @@ def count_items(dialect: Dialect) -> Executable:
     return select(count).select_from(ITEMS).where(in_scope(ITEMS, below=True))
 
 
-@statement(after=(True, False))
+@statement(unproven=REPORTED, after=(True, False))
 def list_items(dialect: Dialect, after: bool) -> Executable:
     """Select a page of the items of a tenant, with the bytes of values and numbers of vectors."""
     namespace, key = ITEMS.c.namespace, ITEMS.c.key
@@ -408,7 +409,7 @@ def _in_range(table: Any) -> Any:
     )
 
 
-@statement()
+@statement(unproven=REPORTED)
 def read_items(dialect: Dialect) -> Executable:
     """Select the items of a namespace from key to key; metadata that is no JSON object is NULL."""
     readable = dialect.statements.json_is_object(ITEMS.c.meta) == literal_column("1", Integer)
@@ -428,7 +429,7 @@ def read_items(dialect: Dialect) -> Executable:
     )
 
 
-@statement(native=(True, False))
+@statement(unproven=REPORTED, native=(True, False))
 def read_vectors(dialect: Dialect, native: bool) -> Executable | None:
     """Select the vectors of the items of a namespace from key to key, as the driver gives them."""
     if not native and not dialect.vectors.may_be_bytes:
@@ -452,7 +453,7 @@ def read_vectors(dialect: Dialect, native: bool) -> Executable | None:
     )
 
 
-@statement()
+@statement(unproven=REPORTED)
 def read_vector_sets(dialect: Dialect) -> Executable:
     """Select the signatures of items from key to key, each with those of its vectors."""
     return (
@@ -463,7 +464,7 @@ def read_vector_sets(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=REPORTED)
 def list_orphans(dialect: Dialect) -> Executable:
     """Select the items of a tenant that have vectors and are not there."""
     there: Any = select(literal_column("1")).select_from(ITEMS).where(same_item(ITEMS, EMBEDDINGS))
@@ -477,7 +478,7 @@ def list_orphans(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=REPORTED)
 def list_last_changes(dialect: Dialect) -> Executable | None:
     """Select a page of a tenant's namespaces that have vectors, and the last change of each."""
     if not dialect.vectors.counts_changes:

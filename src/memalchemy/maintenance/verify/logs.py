@@ -54,6 +54,7 @@ from memalchemy.maintenance.verify.report import (
     counted,
     remedy_of,
 )
+from memalchemy.proofs import REPORTED
 from memalchemy.statements import Answer, statement
 
 BATCH_ROWS = 100
@@ -511,7 +512,7 @@ def _shown(checkpoint_id: str | None) -> str:
 # --- Statements ----------------------------------------------------------------------------------
 
 
-@statement()
+@statement(unproven=REPORTED)
 def read_head(dialect: Dialect) -> Executable:
     """Select a log's head beside its last row, its last checkpoint and that one's id."""
 
@@ -552,7 +553,7 @@ def _in_range(table: Any) -> Any:
     )
 
 
-@statement()
+@statement(unproven=REPORTED)
 def read_rows(dialect: Dialect) -> Executable:
     """Select the rows of a range of positions, with all that they must agree with."""
     base, parent, child = DELTAS.alias("base"), CHECKPOINTS.alias("parent"), DELTAS.alias("child")
@@ -601,7 +602,7 @@ def read_rows(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=REPORTED)
 def read_chain(dialect: Dialect) -> Executable:
     """Select the rows from which the state of a position is rebuilt, snapshot first."""
     columns = ("seq", "kind", "base_seq", "depth", "codec", "checksum", "payload")
@@ -622,7 +623,7 @@ def read_chain(dialect: Dialect) -> Executable:
     return select(chain).order_by(chain.c.seq)
 
 
-@statement()
+@statement(unproven=REPORTED)
 def list_names_without_state(dialect: Dialect) -> Executable:
     """Select the checkpoints of a range of positions that have no state there."""
     state = and_(
@@ -639,7 +640,7 @@ def list_names_without_state(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=REPORTED)
 def read_name(dialect: Dialect) -> Executable:
     """Select the id of the checkpoint at a position."""
     return select(CHECKPOINTS.c.checkpoint_id).where(
@@ -648,7 +649,7 @@ def read_name(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(unproven=REPORTED)
 def read_lineage(dialect: Dialect) -> Executable:
     """Select the positions of all checkpoints of a log, and those of their parents."""
     parent = CHECKPOINTS.alias("parent")

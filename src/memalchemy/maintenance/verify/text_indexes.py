@@ -33,6 +33,7 @@ from memalchemy.log import Log
 from memalchemy.log.scan import run_query
 from memalchemy.maintenance.verify.logs import read_name
 from memalchemy.maintenance.verify.report import MAX_AFFECTED, Location, ReportBuilder, counted
+from memalchemy.proofs import REPORTED
 from memalchemy.statements import Program, program_of, statement
 
 RowKey = int | str
@@ -262,7 +263,7 @@ def compare_with_rows(dialect: Dialect, index: str, step: int) -> Executable | N
     return steps[step] if step < len(steps) else None
 
 
-@statement(index=tuple(TEXT_INDEXES))
+@statement(unproven=REPORTED, index=tuple(TEXT_INDEXES))
 def find_missed(dialect: Dialect, index: str) -> Executable | None:
     """Select the rows of a range that a text index does not find."""
     return dialect.text.unindexed_rows(index)

@@ -1,0 +1,144 @@
+"""What proves the rows that statements return, and why some need no proof.
+
+`memalchemy.statements.statement` takes the names of `CHECKS` as ``proves=``, and one of the reasons
+below as ``unproven=``. A page of the documentation lists both, so all of it is written for users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Check(NamedTuple):
+    """Check of the rows that a statement has returned."""
+
+    sentence: str
+    """What is held to its signature, for users."""
+    by: tuple[str, ...]
+    """The functions and methods that do it, each of which is enough, by their names in here."""
+    before: tuple[str, ...] = ()
+    """What a program does with the tables of `tables` behind it, if `Database.run` makes the check.
+
+    Values of `memalchemy.protection.work.Work.does`. The programs themselves call nothing then.
+    """
+    tables: tuple[str, ...] = ()
+
+
+_LOGS = ("threads", "checkpoints", "deltas")
+_ITEMS = ("store_items", "embeddings")
+_SIGNER = "protection.signed_logs.LogSigner"
+_ITEM_SIGNER = "protection.signed_items.ItemSigner"
+_READS = "log.signed_reads"
+_KEYS = "codec.signatures.SigningKeys"
+
+CHECKS: Mapping[str, Check] = MappingProxyType({
+    # Checks that programs make.
+    "state": Check(
+        "each row that a state is rebuilt from, and its checkpoint; where one is loaded, the head "
+        "of its log, too, and that the newest is the newest",
+        (f"{_READS}.check_chain", f"{_READS}.check_states"),
+    ),
+    "checkpoint": Check("each checkpoint", (f"{_READS}.check_info",)),
+    "entry": Check("each entry", (f"{_READS}.check_entries",)),
+    "write": Check("each pending write", (f"{_READS}.check_write",)),
+    "log": Check(
+        "the head of the log, and that none of its rows is missing: of some rows of a log of more "
+        "than 1,000 positions, the head alone",
+        tuple(f"{_READS}.{name}" for name in (
+            "check_all_checkpoints", "check_all_entries", "check_entries_of_logs",
+            "check_newest_checkpoint", "check_newest_entry", "check_nothing_missing",
+            "check_sum_of_entries", "check_sums", "missing_checkpoint",
+        )),
+    ),
+    "whole log": Check(
+        "each row that the log has in the table, the head, and that none is missing",
+        (f"{_READS}.check_every_row",),
+    ),
+    "head": Check(
+        "each head",
+        ("codec.signed_rows.check_head", f"{_KEYS}.check_head", f"{_KEYS}.check_head_alone"),
+    ),
+    "words": Check("the words by which each hit was found", (f"{_READS}.check_hit_words",)),
+    "item": Check(
+        "each item",
+        ("codec.signed_rows.check_item", "search.signed_hits.check_items",
+         "protection.removals.prove_item"),
+    ),
+    "vector": Check("each vector", ("search.signed_hits.check_vectors",)),
+    "vectors": Check(
+        "each vector, and that the item has no others",
+        ("protection.signed_items.check_vector_sets", f"{_KEYS}.check_vectors"),
+    ),
+    "row": Check("each row", (f"{_KEYS}.check_whole", f"{_KEYS}.check")),
+    "note": Check("each note of a removal", ("protection.removals.genuine_removal",)),
+    "verify": Check(
+        "the whole log or item, as `verify` does",
+        ("maintenance.verify.check_log.check_log", "maintenance.verify.items.ItemCheck.check_item"),
+    ),
+    # Checks that `Database.run` makes when a program writes.
+    "written log": Check(
+        "the head of the log before anything is written into it, or that it is as this process has "
+        "left it; if nothing is written, at the end",
+        (f"{_SIGNER}._open",),
+        ("insert", "copy", "update", "delete", "save"),
+        _LOGS,
+    ),
+    "copied log": Check(
+        "the head and all rows of the log before it is copied",
+        (f"{_SIGNER}._read_known",),
+        ("copy",),
+        _LOGS,
+    ),
+    "removed rows": Check(
+        "the head and all rows of the log before some of them are removed; before a whole log is "
+        "removed, what it is removed for",
+        (f"{_SIGNER}._read_known", f"{_SIGNER}._prove_locked"),
+        ("delete",),
+        _LOGS,
+    ),
+    "changed row": Check(
+        "the row before it is changed",
+        (f"{_SIGNER}._check_row", f"{_ITEM_SIGNER}._check_item"),
+        ("update",),
+        (*_LOGS, *_ITEMS),
+    ),
+    "removed item": Check(
+        "the item before it is removed",
+        (f"{_ITEM_SIGNER}._prove_items",),
+        ("delete",),
+        _ITEMS,
+    ),
+})  # fmt: skip
+"""Checks by the names under which statements declare them."""
+
+
+# --- Reasons why nothing proves what a statement returns -----------------------------------------
+
+COUNTED = "to prove a number or a size would take all rows that it counts"
+FOUND = (
+    "it only tells where to look: what is found there is read anew, and proven then; what is "
+    "hidden is not missed"
+)
+REMOVED_BY_NAME = "what was asked for by name is removed, whatever its rows say"
+REPLACED = (
+    "a put replaces the whole row, which may be damaged: it takes over the version and the time of "
+    "creation, which an anchor proves; one that goes by a version reads the row again, proven"
+)
+RANKED = "a search ranks by it; the hits are proven"
+REFUSED = "it says why a write was refused; nothing is written"
+COMPARED = "it is compared with what a writer knows; the write refuses what differs"
+ARRIVED = "it tells a writer whether what it has sent arrived, by its id and time; a load proves it"
+ON_TARGET = (
+    "a copy compares it with what the source has; nothing proves that nobody has written to a copy "
+    "on the target since"
+)
+OWN_ROWS = "memalchemy keeps it for itself, and can do with any value"
+REGISTRY = (
+    "it tells which keys a tenant has and of which anchors; who edits it is refused to write, or "
+    "told by an anchor"
+)
+REPORTED = "`verify` and other reports read all rows, and tell which are wrong"
+NOTED = "it is the last state of what is removed, for the note that excuses it from an anchor"
+NO_KEYS = "it is not sent where there are signing keys"

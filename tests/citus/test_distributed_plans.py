@@ -63,7 +63,7 @@ async def search_in_one_namespace(db: Database) -> None:
 
 
 OPERATIONS = [save, load, pending_writes, put_and_get, append, search_in_one_namespace]
-ONCE = ("database.", "search._vector_statements.vector_")
+ONCE = ("database.", "protection.key_registry.", "search._vector_statements.vector_")
 """The beginnings of the names of statements that a process sends once: what the server is, how the
 tenants are walled, the keys of a tenant, and how vectors are stored.
 """

@@ -171,7 +171,8 @@ def test_nothing_outside_of_dialects_asks_which_database_it_is() -> None:
     asked = {
         (str(path.relative_to(SOURCE)), question)
         for path in sorted(SOURCE.rglob("*.py"))
-        if path.relative_to(SOURCE).parts[0] != "dialects"
+        # A revision spells out what it does on each database; the wheel has the revisions, too.
+        if path.relative_to(SOURCE).parts[0] not in ("dialects", "migrations")
         for question in questions(ast.parse(path.read_text()))
     }
 

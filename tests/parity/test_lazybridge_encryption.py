@@ -21,6 +21,7 @@ from memalchemy import (
     Store,
 )
 from memalchemy.codec.encryption import Keyring
+from memalchemy.protection.guard import guard_of
 from parity.messages import user
 
 SPACE = ("plan",)
@@ -87,6 +88,7 @@ def opened(db: Database, keys: list[bytes] | None) -> Database:
     """The same rows with other keys; also of a database in memory, which has one engine only."""
     other = db.for_tenant(db.tenant)
     other._keyring = Keyring(keys)
+    other._guard = guard_of(other._keyring)
     return other
 
 

@@ -40,7 +40,7 @@ async def tail(
     namespace: OnlyNamespaceOption = None,
     full: FullOption = False,
 ) -> None:
-    """Print the newest messages of a thread, and follow a running agent.
+    """Print the newest messages of a thread, and follow an agent.
 
     Prints steps with the messages that they added, entries, pending writes and interrupts as they
     are written. Covers all namespaces of the thread. With --follow, --json and --nl print a JSON

@@ -41,7 +41,7 @@ class Calls(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedPath:
     """One operation that is counted, with the most that it may run."""
 
     name: str
@@ -53,10 +53,10 @@ class Counted:
 
 
 PATHS = (
-    Counted("save", Calls(148, 38, 228), Calls(60, 16, 80)),
-    Counted("save, with text", Calls(158, 39, 246), Calls(70, 18, 90), text=True),
-    Counted("save, signed", Calls(203, 50, 383), Calls(84, 23, 112), signed=True),
-    Counted("load of a held state", Calls(104, 32, 188), None, loads=True),
+    CountedPath("save", Calls(148, 38, 228), Calls(60, 16, 80)),
+    CountedPath("save, with text", Calls(158, 39, 246), Calls(70, 18, 90), text=True),
+    CountedPath("save, signed", Calls(203, 50, 383), Calls(84, 23, 112), signed=True),
+    CountedPath("load of a held state", Calls(104, 32, 188), None, loads=True),
 )
 """The bounds are what was counted when they were set: who lowers a count lowers its bound."""
 
@@ -79,7 +79,7 @@ def counting() -> Iterator[Counter[tuple[str, str]]]:
         sys.setprofile(None)
 
 
-async def count(path: Counted, directory: Path) -> Calls:
+async def count(path: CountedPath, directory: Path) -> Calls:
     """Count what one operation of *path* runs, on a new database in *directory*."""
     keys = generate_key() if path.signed else None
     with counting() as found:

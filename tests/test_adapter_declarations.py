@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from installed_packages import install_package
 from memalchemy import Checkpointer, Database, MemalchemyError, Store, adapters, integrations
 from memalchemy.adapters import (
     ADAPTERS,
@@ -249,12 +250,7 @@ DECLARATION = AdapterDeclaration(
 
 def installed(place: Path, package: str, code: str, name: str = "theirs") -> None:
     """Put a package with a declaration into *place*."""
-    about = place / f"{package}-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    entry = f"[{adapters.GROUP}]\n{name} = {package}_module:DECLARATION\n"
-    (about / "entry_points.txt").write_text(entry)
-    (place / f"{package}_module.py").write_text(code)
+    install_package(place, package, adapters.GROUP, name, code, "DECLARATION")
 
 
 async def test_the_command_line_goes_by_the_declaration_of_a_package(tmp_path: Path) -> None:

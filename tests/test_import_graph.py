@@ -19,6 +19,7 @@ from pathlib import Path
 import grimp
 import pytest
 
+from installed_packages import install_package
 from memalchemy import _wiring
 from memalchemy.dialects import DIALECTS
 from pages import ROOT
@@ -194,11 +195,7 @@ def test_a_fresh_process_stores_columns_portably_where_nobody_knows_the_database
 
 
 def test_a_fresh_process_finds_the_column_types_of_a_package(tmp_path: Path) -> None:
-    about = tmp_path / "theirs-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[memalchemy.dialects]\ntheirs = theirs:Theirs\n")
-    (tmp_path / "theirs.py").write_text(
+    code = (
         "from sqlalchemy import BINARY\n"
         "from memalchemy.column_types import ColumnTypes, Storage, uuid_bytes, uuid_of_bytes\n"
         "from memalchemy.dialects.sqlite import SQLite\n"
@@ -210,5 +207,6 @@ def test_a_fresh_process_finds_the_column_types_of_a_package(tmp_path: Path) -> 
         "    sqlalchemy_name = 'mysql'\n"
         "    column_types = Types()\n"
     )
+    install_package(tmp_path, "theirs", "memalchemy.dialects", "theirs", code, "Theirs")
 
     assert "log_id BINARY(16) NOT NULL" in created_in_a_fresh_process("mysql", str(tmp_path))

@@ -91,7 +91,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterDeclaration:
-    """What one adapter keeps in a database.
+    """Declaration of what one adapter keeps in a database.
 
     What a checkpoint rests on is not declared here but stored with it: see
     ``Checkpointer.save(…, rests_on_parent=True)``.

@@ -1,4 +1,4 @@
-"""What proves the rows that statements return, and why some need no proof.
+"""Checks that prove the rows which statements return, and reasons why some need no proof.
 
 `memalchemy.statements.statement` takes the names of `CHECKS` as ``proves=``, and one of the reasons
 below as ``unproven=``. A page of the documentation lists both, so all of it is written for users.
@@ -15,11 +15,11 @@ class Check(NamedTuple):
     """Check of the rows that a statement has returned."""
 
     sentence: str
-    """What is held to its signature, for users."""
+    """The rows that are held to their signatures, for users."""
     by: tuple[str, ...]
     """The functions and methods that do it, each of which is enough, by their names in here."""
     before: tuple[str, ...] = ()
-    """What a program does with the tables of `tables` behind it, if `Database.run` makes the check.
+    """Effects on the tables of `tables` for which `Database.run` makes the check.
 
     Values of `memalchemy.protection.work.Work.does`. The programs themselves call nothing then.
     """

@@ -80,7 +80,7 @@ class RowProof(Protocol):
     """Proof of the rows of a statement, which `Database.run` makes: see `proven_reads`."""
 
     sentence: str
-    """What is proven, for users."""
+    """The rows that are proven, for users."""
 
     def add_to(self, query: Any) -> Any:
         """Return *query* with the columns of the proof, under names of their own."""
@@ -96,7 +96,7 @@ MakesProof = RowProof | Callable[..., RowProof]
 """A proof, or what makes one for a choice of a statement's arguments."""
 
 Proves = MakesProof | str | tuple[MakesProof | str, ...]
-"""What proves the rows of a statement: see `statement`."""
+"""Proof of the rows of a statement, or several: see `statement`."""
 
 
 class ProvenForm(NamedTuple):
@@ -193,8 +193,8 @@ class Statement(Generic[P]):
         statement = self._built.get((dialect.name, dialect.variants, tuple(sorted(choice.items()))))
         if statement is None:
             statement = self._get(dialect, choice)
-        if statement is None:
-            raise AssertionError(f"{self.name} is not a statement of {_shown(dialect)}")
+            if statement is None:
+                raise AssertionError(f"{self.name} is not a statement of {_shown(dialect)}")
         return statement
 
     def _get(self, dialect: Dialect, choice: dict[str, Any]) -> Executable | None:

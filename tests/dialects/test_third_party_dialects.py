@@ -19,6 +19,7 @@ from sqlalchemy import BINARY
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from installed_packages import install_package
 from memalchemy import (
     CapabilityMissing,
     Checkpointer,
@@ -82,13 +83,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
 
     def install(package: str, name: str, code: str) -> None:
         place = tmp_path / package
-        about = place / f"{package}-1.0.dist-info"
-        about.mkdir(parents=True)
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        (about / "entry_points.txt").write_text(
-            f"[memalchemy.dialects]\n{name} = {package}_module:Theirs\n"
-        )
-        (place / f"{package}_module.py").write_text(code)
+        install_package(place, package, "memalchemy.dialects", name, code, "Theirs")
         monkeypatch.syspath_prepend(place)
 
     return install

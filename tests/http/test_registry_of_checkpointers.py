@@ -12,6 +12,7 @@ import oracledb
 import pytest
 
 from httpserver import TOKEN, running
+from installed_packages import install_package
 from memalchemy import (
     Checkpointer,
     Database,
@@ -240,13 +241,8 @@ def test_a_provider_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_installed_package_provides_a_checkpointer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = tmp_path / "theirs-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[memalchemy.checkpointers]\ntheirs = theirs_module:make\n"
-    )
-    (tmp_path / "theirs_module.py").write_text("def make(**kw):\n    return ('theirs', kw)\n")
+    code = "def make(**kw):\n    return ('theirs', kw)\n"
+    install_package(tmp_path, "theirs", "memalchemy.checkpointers", "theirs", code, "make")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "theirs_module", raising=False)
 

@@ -60,7 +60,7 @@ def read_state_row(dialect: Dialect) -> Executable:
 
 
 class Road(NamedTuple):
-    """How a save reaches the database.
+    """Way on which a save reaches the database.
 
     Attributes:
         intent: how its statements are sent.

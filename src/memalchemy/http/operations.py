@@ -18,7 +18,7 @@ from memalchemy.http import wire
 from memalchemy.keys import check_name, check_thread_id, encode_namespace
 
 Scope = Literal["read", "write", "admin"]
-"""What a token is good for. No scope includes another."""
+"""Right that a token gives. No scope includes another."""
 
 _ENCODERS: dict[str, Callable[[Any], str]] = {
     "checkpoint_id": partial(check_name, what="checkpoint_id"),
@@ -32,7 +32,7 @@ _ENCODERS: dict[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of the server.
+    """Operation of the server, as its routes and its clients are made from it.
 
     Args:
         name: its operation id.
@@ -70,12 +70,12 @@ class Operation:
 
     @property
     def writes(self) -> bool:
-        """Whether it may change something."""
+        """True if it may change something."""
         return self.access != ("read",)
 
     @property
     def keyed(self) -> bool:
-        """Whether it takes an Idempotency-Key, so that it may be repeated and is done once.
+        """True if it takes an Idempotency-Key, so that it may be repeated and is done once.
 
         The work of administrators takes none: it is done in more than one transaction.
         """

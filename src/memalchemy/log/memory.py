@@ -1,4 +1,4 @@
-"""What this process remembers of logs: the heads that it has left, and whose turn it is to write.
+"""Memory that a process has of logs: the heads that it has left, and whose turn it is to write.
 
 A save on a base has to know that the base is still the one that was read, and a signed one which
 head it follows. While the head is the one that this process has left, so is all that its checkpoint
@@ -67,7 +67,7 @@ class WrittenHead(NamedTuple):
 
 
 class _Memory:
-    """What is remembered for one `Database`, all its tenants and features."""
+    """Contents of the memory of one `Database`, for all its tenants and features."""
 
     def __init__(self) -> None:
         self.written_heads: BoundedCache[Log, WrittenHead] = BoundedCache(MAX_HEADS)
@@ -77,7 +77,7 @@ class _Memory:
 
 
 class LogMemory:
-    """The memory of logs of a `Database`."""
+    """Memory of logs that all features of one `Database` share."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,6 +1,6 @@
 """Protection of what is stored: encryption, signatures, and proofs, as programs at the one door.
 
-`memalchemy.database.Database.run` passes every program through here. `sealing` encrypts the
+`memalchemy.database.Database.run` passes every program through the `guard`. `sealing` encrypts the
 payloads that it binds. `signing` signs the rows that it writes, with `signed_logs`, `signed_items`
 and `removals`, and `proven_reads` holds what it reads to the signatures; `proven_jobs` lets jobs go
 on beside rows that are not proven. `known_heads` remembers heads for the next save, and

@@ -24,7 +24,7 @@ Make = Callable[[], Program[T]]
 """Makes a program, for each of its runs."""
 
 Payloads = bool | Literal["stored"]
-"""Whether a program may write payloads; ``"stored"`` are those that are sealed already."""
+"""Permission to write payloads; ``"stored"`` is for those that are sealed already."""
 
 
 class NoGuard:

@@ -52,7 +52,7 @@ class Proof:
     """Proof of the rows of a statement: the columns that it needs, and the check of a row."""
 
     sentence: str
-    """What is proven, for users."""
+    """The rows that are proven, for users."""
     table: Table
     columns: Sequence[str]
 

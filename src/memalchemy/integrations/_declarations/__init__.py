@@ -1,4 +1,4 @@
-"""What each adapter keeps in a database: see `memalchemy.adapters`.
+"""Declarations of memalchemy's own adapters: see `memalchemy.adapters`.
 
 The declarations are here, and not in the adapters' packages, because those import their frameworks:
 the command line forks, deletes, prunes and shows threads of frameworks that are not installed.

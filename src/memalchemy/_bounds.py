@@ -1,4 +1,4 @@
-"""Bounds on what bytes and JSON from outside may become: the one door to the parsers of both.
+"""Bounds on the memory and time that parsing takes: all bytes and JSON from outside pass here.
 
 A byte may become an empty map of 72 bytes of memory, and compressed it takes a fraction of a bit.
 The hashes of numbers, UUIDs, decimals, and of tuples and frozensets of these can be foreseen, so
@@ -195,7 +195,7 @@ def _memory(part: bytes, limit: int, *, has_objects: bool = False) -> int:
 
 
 def _own_memory(part: bytes, limit: int, inside: list[bytes] | None) -> int:
-    """Return the same without its extensions, which are added to *inside*."""
+    """Return the memory of a value without its extensions, which are added to *inside*."""
     is_tagged = part[:1] == _TAGGED
     pointer, list_ = (_COPIED_POINTER, _COPIED_LIST) if is_tagged else (_POINTER, _LIST)
     run_sizes = (0, 0, 32, 32, 32, 32, list_, (1 + is_tagged) * _SMALL_MAPS[0])
@@ -558,7 +558,7 @@ def _foreign_object(content: bytes, depth: int = 1) -> Any:
 
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _JSON_SIGNS = ((b"{", 248), (b"[", 72), (b",", 56), (b":", 32), (b'"', 36))
-"""Bytes of memory that what begins with a sign becomes, at most; of a text, without its content."""
+"""Maximum bytes of memory for each occurrence of a sign; for a text, without its content."""
 
 
 def parse_json(document: bytes | str, **options: Any) -> Any:
@@ -636,7 +636,7 @@ def _count_signs(document: bytes) -> int:
 
 
 def check_tree(tree: Any) -> None:
-    """Check that what a JSON tree with tags stands for does not take too much memory beside it.
+    """Check that the value for which a JSON tree with tags stands does not take too much memory.
 
     Raises:
         Oversized: it does.

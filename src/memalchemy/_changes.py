@@ -1,4 +1,4 @@
-"""A caller's function that makes the new value of what is stored."""
+"""Functions of a caller that compute a new value from the stored one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError, Thread
 
 
 class ChangeFunction:
-    """A caller's function, whose errors are told from those of a write that it leads to.
+    """A caller's function, whose errors are told apart from those of the write of its result.
 
     ``is_awaitable`` says whether its last call returned an awaitable. Such a function may take
     long, and may use the database itself, so nothing may be locked while it runs.
@@ -49,10 +49,10 @@ class ItemChange(ChangeFunction):
     async def apply(
         self, item: StoreItem | None, write: Callable[[StoreItem | None, Any], Awaitable[object]]
     ) -> Any:
-        """Let the function decide about *item*, *write* that, and return the value there is then.
+        """Call the function with *item*, *write* its result, and return the value that is stored.
 
         Raises:
-            Conflict: of *write*: *item* is not what is there any more.
+            Conflict: raised by *write*, as *item* is no longer what is stored.
             FunctionError: the function raised an error that is retried where a write raises it.
         """
         value = await self.call(item)
@@ -63,7 +63,7 @@ class ItemChange(ChangeFunction):
 
 
 def check_changed_state(state: object) -> None:
-    """Raise `InvalidArgument` if *state* is what a function returns that has forgotten to."""
+    """Raise `InvalidArgument` if *state* is none, as where a function has no ``return``."""
     if state is None or state is DELETE:
         raise InvalidArgument(
             f"the function returned {state!r}, and no state; nothing was saved. Return the new "
@@ -72,7 +72,7 @@ def check_changed_state(state: object) -> None:
 
 
 class FunctionError(Exception):
-    """Carries a `Conflict` of the caller's function past the retries: no try was lost by it."""
+    """Carries a `Conflict` that the caller's function raised past the retries of a lost write."""
 
     def __init__(self, error: MemalchemyError) -> None:
         super().__init__(error)

@@ -16,12 +16,12 @@ _MOST = 64 * 1024
 Kind = type | tuple[type, ...]
 """The type of a value, or several that it may have.
 
-A datetime travels in ISO 8601, a list is one of texts, and ``object`` is anything of JSON.
+A datetime is encoded in ISO 8601, a list holds texts, and ``object`` is any JSON value.
 """
 
 
 def encode_cursor(listing: str, *values: Any) -> str:
-    """Return a cursor of a listing that holds *values*, which are datetimes or JSON's."""
+    """Return a cursor of a listing that holds *values*: datetimes and JSON values."""
     document = json.dumps([listing, *values], separators=(",", ":"), default=datetime.isoformat)
     return base64.urlsafe_b64encode(document.encode()).decode("ascii").rstrip("=")
 
@@ -30,7 +30,7 @@ def decode_cursor(listing: str, cursor: str, kinds: Sequence[Kind]) -> list[Any]
     """Return the values that a cursor of a listing holds; they are of these *kinds*.
 
     Raises:
-        InvalidArgument: it is none of this listing.
+        InvalidArgument: *cursor* is not one of this listing.
     """
     try:
         name, *values = _parse(cursor)

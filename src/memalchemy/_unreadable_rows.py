@@ -81,7 +81,7 @@ def cell_description(value: Any) -> str:
 
 
 def row_description(names: Sequence[str], values: Sequence[Any], wrong: Sequence[str]) -> str:
-    """Say which row it is, by the columns that identify it, and what is *wrong* with its cells."""
+    """Describe a row by the columns that identify it, and what is *wrong* with its cells."""
     key = [
         f"{name} {value!r}"
         for name, value in zip(names, values, strict=True)

@@ -1,8 +1,8 @@
-"""Objects that a module uses and one above it has: `memalchemy/__init__.py` says where they are.
+"""Late binding: objects that a module uses, and that a module above it defines.
 
-A module imports only from those below it. What it needs of one above it, it asks for by a name. The
-package itself stands above all its modules, and tells the place of each name; the object is
-imported when it is first asked for.
+A module imports only from modules below it, and asks for an object of a module above it by a name.
+`memalchemy/__init__.py`, which stands above all modules, says in which module each name is; the
+object is imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _places: dict[str, str] = {}
 
 
 def wire(places: Mapping[str, str]) -> None:
-    """Tell the places of objects by their names, each as ``module:attribute``."""
+    """Set the places of objects by their names, each as ``module:attribute``."""
     _places.update(places)
 
 

@@ -49,12 +49,13 @@ class ThreadParts:
     """Declaration of the logs that a framework's thread consists of.
 
     Args:
-        is_part: returns whether the thread of the log in one namespace has the log in another, too.
+        is_part: returns whether the thread of the log in the first namespace also has the log in
+            the second.
         origin: returns the checkpoint of the log in a given namespace in whose step a checkpoint of
             another part was made, from the metadata of that; ``None`` if it does not say. The ids
-            of the framework's checkpoints are in the order of time then, and the main log is in
-            the topmost namespace of the framework. Without it, a part
-            belongs to the newest checkpoint of the given log.
+            of the framework's checkpoints are in the order of time then, and the main log is in the
+            topmost namespace of the framework. Without *origin*, a part belongs to the newest
+            checkpoint of the given log.
         is_of_one_step: returns whether the log in a namespace is used in one step alone.
     """
 
@@ -218,10 +219,10 @@ def register_adapter(declaration: AdapterDeclaration, *, replace: bool = False) 
 
 
 def views_of(namespace: Sequence[str]) -> list[View]:
-    """Return how states in a namespace may be shown.
+    """Return the views that may show the states in a namespace.
 
-    In a namespace of an adapter's that is its own view. A state in any other may be of any
-    framework: somebody may have saved it by hand.
+    In a namespace of an adapter it is the adapter's view. In any other, states may be of any
+    framework: somebody may have saved them by hand.
     """
     declared = ADAPTERS.of(namespace)
     return [declared.view] if declared is not None else [one.view for one in ADAPTERS.all()]

@@ -1,4 +1,4 @@
-"""Anchors: keep outside of a database what it must have at least, and hold it to that."""
+"""Anchors: files outside of a database that say what it must contain at least, and their check."""
 
 from memalchemy.codec.anchors import Anchor
 from memalchemy.maintenance.anchors import anchor

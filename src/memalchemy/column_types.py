@@ -51,8 +51,8 @@ _MICROSECOND = timedelta(microseconds=1)
 class Storage:
     """The way in which a database stores the values of one column type.
 
-    *write* makes of a value what *type_* takes, *read* makes a value of what it gives. Both are
-    called for each value of each row, ``None`` included.
+    *write* converts a value to one that *type_* takes, *read* converts one that it returns. Both
+    are called for each value of each row, ``None`` included.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ def _composed(first: Processor, then: Processor) -> Processor:
 
 
 class ColumnTypes:
-    """Storage in types that every database has."""
+    """Storage of the schema's values in types that every database has."""
 
     def string(self, length: int) -> TypeEngine[Any]:
         """Return the type of ids and namespaces, which are compared byte by byte."""
@@ -139,8 +139,8 @@ _PORTABLE = ColumnTypes()
 def column_types_on(sqlalchemy_name: str) -> ColumnTypes:
     """Return the column types on SQLAlchemy's dialect of that name; portable ones if unknown.
 
-    They are those of the dialect that stands on it, which is loaded if it was not yet: a host that
-    maps the tables with an engine of its own has asked for no dialect.
+    memalchemy's dialect for it is loaded if it was not yet: a host that maps the tables with an
+    engine of its own has asked for no dialect.
     """
     find: Callable[[str], ColumnTypes | None] = wired("column_types")
     return find(sqlalchemy_name) or _PORTABLE

@@ -158,8 +158,8 @@ class Health(TypedDict):
     """Health of a database: `memalchemy.Database.health`.
 
     ``revision`` is that of its schema, ``head`` the one of this release; ``checked_out`` is the
-    number of connections in use. ``pgvector``, of PostgreSQL with a schema: vectors are stored in
-    pgvector's type, and not as bytes.
+    number of connections in use. ``pgvector`` says whether PostgreSQL stores vectors in pgvector's
+    type; it is missing on other databases and before the schema exists.
     """
 
     url: str
@@ -229,10 +229,10 @@ class LogInfo:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A value that somebody else has made bytes of, stored as they are; *format* says how.
+    """Value that was encoded elsewhere, stored as it is; *format* names the encoding.
 
-    Of the format ``"msgpack"`` the words are found by a search, and what was added is small. An
-    extension is taken for MessagePack itself, as frameworks write their objects.
+    In the format ``"msgpack"`` its words can be searched, and deltas are small. The content of an
+    extension is read as MessagePack too, as frameworks write their objects.
     """
 
     format: str
@@ -320,9 +320,9 @@ class Retention:
 class Progress:
     """Progress of a long operation: ``done`` of about ``total``.
 
-    Of prune and vacuum these are logs (a log is a thread in one namespace); ``removed`` checkpoints
-    (of vacuum, entries too) were deleted, and ``busy`` logs were skipped because somebody was
-    writing to them. Of reclaim they are pages of a file, or tables.
+    Prune and vacuum count logs (a log is a thread in one namespace): ``removed`` is the number of
+    deleted checkpoints (of vacuum, entries too), ``busy`` that of the logs that were skipped
+    because somebody was writing to them. Reclaim counts pages of a file, or tables.
     """
 
     done: int
@@ -350,7 +350,11 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointerCapabilities:
-    """Features of a checkpointer. `memalchemy.Checkpointer` has them all, on every database."""
+    """Features of a checkpointer.
+
+    `memalchemy.Checkpointer` has all of them on every database, but for ``search`` in an encrypted
+    one without readable words.
+    """
 
     search: bool = False
     metadata_query: bool = False
@@ -507,8 +511,8 @@ class NewItem:
     """An item of a batch that has a lifetime or vectors of its own: `Store.put_batch`.
 
     ``embedding`` and ``ttl`` are as `Store.put` takes them; ``index`` too, where there is no
-    ``embedding``. What is ``None`` is as the batch says. The times, aware, are for items that come
-    from elsewhere: without them an item was written now, and ends when its ``ttl`` is over.
+    ``embedding``. What is ``None`` is as the batch says. The times, aware, are for imported items:
+    without them an item was written now, and expires when its ``ttl`` is over.
     """
 
     namespace: tuple[str, ...]
@@ -527,8 +531,7 @@ class NewItem:
 class SearchHit(StoreItem):
     """Item that a search found.
 
-    ``score`` is 0 to 1, higher is better; ``None`` if nothing was asked for and the items are
-    listed.
+    ``score`` is 0 to 1, higher is better; ``None`` if there was no query, so that items are listed.
     """
 
     score: float | None = None
@@ -564,7 +567,11 @@ class SemanticSearchResult:
 
 @dataclass(frozen=True, slots=True)
 class StoreCapabilities:
-    """Features of a store. `memalchemy.Store` has them all, on every database."""
+    """Features of a store.
+
+    `memalchemy.Store` has all of them on every database, but for searches in an encrypted one
+    without readable words or vectors.
+    """
 
     search: bool = False
     semantic_search: bool = False
@@ -626,7 +633,7 @@ def check_callable(value: object, name: str, of: str) -> None:
 
 
 def check_position(value: int, name: str, largest: int = LARGEST) -> int:
-    """Return a whole number to compare stored ones with, cut off at *largest*."""
+    """Return a whole number, cut off at *largest*, for comparisons with stored positions."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} is a whole number, not {type(value).__name__}")
     return max(-largest, min(value, largest))

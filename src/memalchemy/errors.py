@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 NAMED_LEFT_OUT = 20
-"""The number of logs and items that were left out of a copy which its error names."""
+"""Maximum number of left-out logs and items that the error of a copy names."""
 
 
 class MemalchemyError(Exception):
@@ -173,7 +173,7 @@ class WallIncomplete(MemalchemyError):
 
 
 class VersionTableLost(SchemaOutdated):
-    """memalchemy's tables are there, and the table that says their revision is not."""
+    """memalchemy's tables exist, but not the table that holds their revision."""
 
     code = "MA-VERSION-TABLE-LOST"
 
@@ -305,7 +305,7 @@ class Corrupt(MemalchemyError):
 
 
 class CopyIncomplete(Corrupt):
-    """A copy has left out what is damaged in the source, or not what was signed.
+    """A copy left out rows that are damaged in the source, or do not match their signatures.
 
     All else is on the target. ``report`` is the `memalchemy.transfer.CopyReport`, which names what
     was left out.
@@ -329,8 +329,8 @@ class CopyIncomplete(Corrupt):
 class KeyMissing(MemalchemyError):
     """Something is encrypted, and the key that it was encrypted with was not given.
 
-    Of a write: the tenant is, and none of its keys was given; nothing was written. ``key_id`` names
-    the key; it cannot be told from that.
+    A write raises it if the tenant is encrypted and none of its keys was given; nothing was
+    written. ``key_id`` names the key, and does not reveal it.
     """
 
     code = "MA-KEY-MISSING"
@@ -460,8 +460,8 @@ class InvalidArgument(ValueError):
     """An argument makes no sense; nothing was written.
 
     It is a plain `ValueError` for those who call memalchemy. The HTTP server answers 422 with its
-    message and code; any other `ValueError` is a defect of memalchemy to it, and its words stay in
-    the server's log.
+    message and code; any other `ValueError` counts as a defect of memalchemy, and its message stays
+    in the server's log.
     """
 
     code = "MA-ARGUMENT"

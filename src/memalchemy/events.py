@@ -21,20 +21,23 @@ _log = logging.getLogger(__name__)
 class Event:
     """One finished operation.
 
-    ``name`` is ``checkpoint.`` and ``save``, ``load``, ``delete``, ``search``, ``fork``, ``copy``,
-    ``prune``, ``purge``, ``vacuum``, ``sweep``, ``rewrite``, ``forget`` or ``export``; ``store.``
-    and ``put``, ``get``, ``refresh``, ``delete``, ``list``, ``search``, ``clear`` or ``sweep``;
-    ``thread.`` and ``append``, ``read``, ``pop``, ``replace``, ``remove``, ``edit``, ``clear``,
-    ``delete``, ``fork`` or ``search``; ``memory.conversation.added``, ``.pruned`` and ``.purged``;
-    ``memory.exchange.begun``, ``.committed`` and ``.aborted``;
-    ``memory.compactor.triggered`` and ``.completed``; ``memory.manager.`` and ``memory.facts.``,
-    each with ``injected``, ``extracted`` or ``extract_failed``; or ``database.retry``,
-    ``database.reclaim``, ``http.retry``, ``http.request``, ``transfer.copy``, ``verify``.
+    The names are ``checkpoint.`` and ``save``, ``load``, ``write`` (of pending writes),
+    ``set_metadata``, ``delete``, ``search``, ``fork``, ``copy``, ``prune``, ``purge``, ``vacuum``,
+    ``sweep``, ``rewrite``, ``forget`` or ``export``; ``store.`` and ``put``, ``get``, ``refresh``,
+    ``delete``, ``list``, ``search``, ``clear``, ``sweep`` or ``forget``; ``thread.`` and
+    ``append``, ``read``, ``pop``, ``replace``, ``remove``, ``edit``, ``clear``, ``delete``,
+    ``fork`` or ``search``; ``memory.conversation.added``, ``.pruned`` and ``.purged``;
+    ``memory.exchange.begun``, ``.committed`` and ``.aborted``; ``memory.compactor.triggered`` and
+    ``.completed``; ``memory.manager.`` and ``memory.facts.``, each with ``injected``, ``extracted``
+    or ``extract_failed``; ``database.`` and ``retry``, ``reclaim``, ``text_index_set_aside``,
+    ``replica_lost`` or ``replica_back``; or ``http.retry``, ``http.request``, ``transfer.copy``,
+    ``rotation``, ``words``, ``verify``.
+
     ``payload_bytes`` is what was stored or read, ``state_bytes`` the size of the decoded state,
-    ``round_trips`` the times the database was asked, ``seconds`` wall time. ``error`` is the class
-    name of the exception that ended the operation, if one did; ``details`` has counts, such as how
-    many were ``removed``. ``carrier`` is the headers in which a request to the HTTP server named
-    the trace that it is a part of.
+    ``round_trips`` the number of requests to the database, ``seconds`` wall time. ``error`` is the
+    class name of the exception that ended the operation, if one did; ``details`` has counts, such
+    as how many were ``removed``. ``carrier`` is the headers in which a request to the HTTP server
+    named the trace that it is a part of.
     """
 
     name: str
@@ -110,11 +113,12 @@ def _begin(event: Event) -> tuple[Subscriber, ...]:
 class StatementEvent:
     """One SQL statement that memalchemy has sent, whichever way it went to the driver.
 
-    ``sql`` is the text with placeholders: values are bound and not told. ``database`` is the name
-    of SQLAlchemy's dialect, on which a third party's stands, too; ``seconds`` the wall time until
-    its rows were read, ``error`` the class name of the exception that it ended with. ``statement``
-    is SQLAlchemy's construct, if there was one. Statements of the host on its own connections are
-    not told; BEGIN and COMMIT are where memalchemy sends them itself, and not where a driver does.
+    ``sql`` is the text with placeholders, without the bound values. ``database`` is the name of
+    SQLAlchemy's dialect, also for a third party's that builds on it; ``seconds`` the wall time
+    until its rows were read, ``error`` the class name of the exception that it ended with.
+    ``statement`` is SQLAlchemy's construct, if there was one. Statements that the host sends on its
+    own connections are not included, and BEGIN and COMMIT only where memalchemy sends them itself,
+    and not a driver.
     """
 
     sql: str

@@ -22,16 +22,17 @@ operators hold. These read every candidate, and no index narrows them.
 set object bytes datetime date uuid path``.
 
 **Dates.** ``{"$date": {"$gte": …}}`` reads the field as a point in time: a datetime, a date, which
-is its midnight, or a text of either in ISO 8601, such as ``2026-03-01T12:00:00+01:00``. Of two
-points one of which has no zone, it is that of the other. Anything else in the field is missing for
-it. Under it stand ``$eq $ne $gt $gte $lt $lte``, with operands of these kinds.
+is its midnight, or a text of either in ISO 8601, such as ``2026-03-01T12:00:00+01:00``. If one of
+two points has no zone, it takes that of the other. A field that holds anything else counts as
+missing. Under it stand ``$eq $ne $gt $gte $lt $lte``, with operands of these kinds.
 
 **Equality.** Numbers by exact value: 1, 1.0 and Decimal("1.00") are one, 0.1 and Decimal("0.1") are
 not; NaN equals nothing. True is not 1. None equals a stored None, not a missing field. Lists and
 tuples are arrays, equal in order; sets and frozensets are sets; mappings are equal whole. Datetimes
 with a zone are equal at the same instant, and never to one without. The rest equal their own kind.
 
-**Order.** Numbers, texts by code point, datetimes with a zone, dates: each by itself, else none.
+**Order.** Numbers, texts (by code point), datetimes with a zone, and dates are each ordered among
+themselves. Nothing else has an order.
 """
 
 from __future__ import annotations
@@ -102,8 +103,9 @@ class Filter:
     def ranges(self) -> list[tuple[str, Any, Any]]:
         """JSON pointers of fields, each with the ends of a range in which every match has a value.
 
-        As `equalities`. An end that is ``None`` is open, at most one of the two; the others may or
-        may not be in the range, and are of one kind that has an order.
+        As in `equalities`, a match has it in its value or its metadata. At most one end is
+        ``None``, which is open. An end itself may or may not be in the range; both are of one kind
+        that has an order.
         """
         return list(self._ranges)
 
@@ -316,7 +318,7 @@ def _kind(value: Any) -> str | None:
 
 
 def _comparable(value: Any, room: int = MAX_DEPTH) -> tuple[str, Any]:
-    """Return the kind of *value*, and a hashable object that is equal for all that equals *value*.
+    """Return the kind of *value*, and a hashable form of it: equal values have equal forms.
 
     What nests deeper than any operand equals nothing, as NaN does.
     """

@@ -86,7 +86,7 @@ def check_thread_id(text: object) -> str:
 
 @lru_cache(maxsize=4096)
 def log_key(tenant: str, thread_id: str, path: str) -> UUID:
-    """The key of a thread's log in an encoded namespace: the same wherever it is computed."""
+    """Return the key of a thread's log in an encoded namespace, the same in every process."""
     digest = sha256()
     for part in (tenant, thread_id, path):
         encoded = part.encode("utf-8", "surrogatepass")
@@ -257,7 +257,7 @@ def parse_namespace(text: str) -> tuple[str, ...]:
     both, it is what `encode_namespace` gives, and a part at the end may be empty.
 
     Raises:
-        ValueError, TooLarge: it is none.
+        ValueError, TooLarge: *text* spells no namespace.
     """
     if not text:
         raise InvalidArgument("a namespace is not empty; / is the root")

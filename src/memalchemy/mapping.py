@@ -30,8 +30,8 @@ def to_mapping(
     (datetimes, tuples, sets, bytes, Decimals). Leaves that the codec cannot store, such as enums
     and URLs, take their JSON form, and ``state_type`` validates them back on load. Fields of
     subclasses are kept, computed fields are not, and names are the aliases. A secret is refused and
-    not masked. A dataclass is stored as its fields if *state_type* is its class, by which it comes
-    back; a field that would come back otherwise, by its annotation, is refused.
+    not masked. A dataclass is stored as its fields if *state_type* is its class, from which it is
+    built again; a field that its annotation would not load back equal is refused.
 
     Raises:
         NotSerialisable: *state* is none of these.
@@ -94,7 +94,7 @@ def _adapter(kind: type) -> Any:
 
 
 def _unreadable_field(kind: Any) -> str | None:
-    """Return words on the first field whose annotation pydantic does not understand, if one is."""
+    """Describe the first field whose annotation pydantic does not understand, if there is one."""
     from pydantic import TypeAdapter
     from pydantic.errors import PydanticUserError
 

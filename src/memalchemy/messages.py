@@ -323,7 +323,7 @@ def _content_of(message: Any) -> Any:
 
 
 def part_of(block: Any) -> Part | None:
-    """Return what a block is; ``None`` for one that is no text, thought, call or result."""
+    """Return a block as a `Part`; ``None`` for one that is no text, thought, call or result."""
     if isinstance(block, str):
         return Part("text", content=block)
     form, holder = _form_of(block)
@@ -406,7 +406,7 @@ def _ids_of(message: Any, kind: Kind) -> list[str | None]:
 
 
 def parts_of(message: Any) -> list[Part]:
-    """Return what the blocks of a message are; empty if its content is a text."""
+    """Return the blocks of a message as parts; empty if its content is a text."""
     return [part for block in _blocks(message) if (part := part_of(block)) is not None]
 
 

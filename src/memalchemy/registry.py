@@ -75,8 +75,8 @@ def get_checkpointer(checkpointer: str, **options: Any) -> Any:
     *options* are those of `Checkpointer` and of `Database`, those for a wallet of Oracle included,
     and for a server SQLAlchemy's own for an engine; any other is an error. Construction does no
     I/O, except that it creates the directory. The result owns its database: ``async with``, or
-    ``close()``. Its type is for the providers above; one of somebody else's returns what its
-    factory does.
+    ``close()``. The type of the result is that of the providers above; a registered provider
+    returns what its factory does.
 
     Raises:
         ValueError: there is no such provider (the message lists them), or the hint makes no sense

@@ -149,8 +149,8 @@ class CheckpointRow(Base):
     parent_id: Mapped[str | None] = mapped_column(NAME)
     ordinal: Mapped[int] = mapped_column(BigInteger)
     """The number of this checkpoint in its log, from 1. Pending writes take positions, too, so a
-    position does not count checkpoints. A replacement keeps it, and so does a copy. On PostgreSQL
-    the look for a checkpoint to replace is as old as the statement: where that was removed
+    position does not count checkpoints. A replacement keeps it, and so does a copy. On PostgreSQL a
+    save sees the checkpoint to replace as of the start of its statement: if that was removed
     meanwhile, the number is one lower, 0 for the first of a log.
     """
     rests_on: Mapped[str | None] = mapped_column(NAME)
@@ -230,7 +230,7 @@ class DeltaRow(Base):
         back_populates="delta",
         uselist=False,
     )
-    """The name of this position, of a state that has one."""
+    """The checkpoint at this position, of a state that has one."""
 
     @property
     def decoded(self) -> Any:
@@ -330,8 +330,8 @@ class EmbeddingRow(Base):
     part: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     dimensions: Mapped[int] = mapped_column(Integer)
     change: Mapped[int] = mapped_column(BigInteger)
-    """The count of the namespace's changes at the last write: a cache of vectors reads what is
-    above the count that it has read.
+    """The number of the namespace's changes at the last write: a cache of vectors reads the rows
+    whose number is above the one that it has read.
     """
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
     vector: Mapped[Sequence[float]] = mapped_column(Vector)

@@ -1,9 +1,8 @@
 """Registry of every statement that memalchemy can emit.
 
 A statement is built once for a dialect and a choice of arguments, and executed with bound values
-only. Because
-all of them are enumerable, each is compiled for every dialect, kept as reviewed golden SQL, and the
-test suite fails on an executed statement that is not here.
+only. Because all of them are enumerable, each is compiled for every dialect, kept as reviewed
+golden SQL, and the test suite fails on an executed statement that is not here.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ ERASES = "memalchemy_erases"
 
 
 PROVES = "memalchemy_proves"
-"""The execution option of a statement that removes what its rows say is to go.
+"""The execution option of a statement that removes rows for what they say, such as their expiry.
 
-Its value is what has to be proven of them before: see `REASONS`. Somebody without a signing key may
-have edited a column, so that a job with the key would remove what nobody wanted to remove.
+Its value names what has to be proven of them before: see `REASONS`. Somebody without a signing key
+may have edited a column, so that a job with the key would remove what nobody wanted to remove.
 """
 
 REASONS = ("order", "head", "rows")
@@ -93,7 +92,7 @@ class RowProof(Protocol):
 
 
 MakesProof = RowProof | Callable[..., RowProof]
-"""A proof, or what makes one for a choice of a statement's arguments."""
+"""A proof, or a function that makes one for a choice of a statement's arguments."""
 
 Proves = MakesProof | str | tuple[MakesProof | str, ...]
 """Proof of the rows of a statement, or several: see `statement`."""
@@ -248,18 +247,18 @@ def statement(
 ) -> Callable[[Callable[..., Any]], Statement[Any]]:
     """Register a statement builder; each keyword lists the values that an argument can take.
 
-    The builder returns ``None`` where a dialect has no such statement. With *only_on* it is that of
-    one variant, and others have none.
+    The builder returns ``None`` where a dialect has no such statement. With *only_on* the statement
+    exists on that variant alone.
 
     A statement that returns columns which signatures cover says what proves them, or why nothing
-    has to; or both, if that is so for some of the programs which send it.
+    has to. It says both if only some of the programs that send it prove them.
 
     Args:
-        proves: names of `memalchemy.proofs.CHECKS` that these programs make. And a `RowProof`, or
-            what makes one for a choice of arguments: `Database.run` sends a second form of the
-            statement then, and holds its rows to their signatures. The builder takes ``proven``,
-            true for that form: without the conditions that say which rows are listed, which
-            `RowProof.is_listed` says then.
+        proves: names of `memalchemy.proofs.CHECKS` that these programs make; and a `RowProof`, or a
+            function that makes one for a choice of arguments. With a `RowProof`, `Database.run`
+            sends a second form of the statement, and verifies the signatures of its rows. For that
+            form the builder gets ``proven=True``, and leaves out the conditions on the rows to
+            list, which `RowProof.is_listed` checks.
         unproven: a reason: see `memalchemy.proofs`.
     """
 
@@ -338,10 +337,11 @@ def removal(
     unproven: str | None = None,
     **choices: Sequence[Any],
 ) -> Callable[[Callable[..., Any]], Statement[Any]]:
-    """Register a builder of statements that remove rows, and with them what finds those before.
+    """Register a builder of statements that remove rows, each with a query that finds them before.
 
-    *columns* are those that are found, by the name of a table; in other tables nothing is found.
-    What the statements themselves return, if anything, is declared as in `statement`.
+    *columns* lists the columns that the query returns, by the name of a table; for other tables
+    there is no query. The columns that a statement itself returns, if any, are declared as in
+    `statement`.
     """
 
     def registered(build: Callable[..., Executable | None]) -> Statement[Any]:

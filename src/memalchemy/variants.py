@@ -1,4 +1,4 @@
-"""Variants: what some databases do otherwise, each beside all else that is otherwise there.
+"""Variants: functions and statements that differ on some databases, in modules named after them.
 
 A function whose first argument is a dialect may have another in its place on a *variant*:
 
@@ -9,7 +9,7 @@ A function whose first argument is a dialect may have another in its place on a 
     def _append_in_one_statement(dialect: Dialect, …) -> Program[int | None]: …
 
 A dialect names the variants that it takes, once: `Dialect.variants`. Nothing else asks what a
-database is. The modules that are named after a variant hold what it does otherwise.
+database is. A module that is named after a variant has all that differs there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 
 class TakesVariants(Protocol):
-    """A dialect, as far as variants go."""
+    """The part of a dialect that this module uses."""
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ ONE_STATEMENT = "one_statement"
 """A save is one statement of data-modifying CTEs, and the rows of many are sent as arrays."""
 
 NO_UPSERT = "no_upsert"
-"""There is no upsert: it is update, insert, and once more where somebody was faster."""
+"""There is no upsert: a program updates, inserts, and tries once more if another one was faster."""
 
 CITUS = "citus"
 """The rows are spread over the nodes of Citus by the columns of `DISTRIBUTED_BY`.

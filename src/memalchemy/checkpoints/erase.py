@@ -108,7 +108,7 @@ async def selected_threads(
     connection: HostConnection | None,
     damage: Damage | None = None,
 ) -> list[str]:
-    """Return the thread, or those of which each of *metadata* is their own or a checkpoint's.
+    """Return the thread, or those that have each pair of *metadata*, their own or in a checkpoint.
 
     Threads whose ids cannot be read are noted as *damage*.
     """

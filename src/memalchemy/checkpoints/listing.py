@@ -58,7 +58,7 @@ def info_columns() -> list[ColumnElement[Any]]:
 def live_checkpoints(proven: bool = False) -> Any:
     """Return checkpoints joined to their heads, if these are live; binds ``p_now``.
 
-    In a form that is *proven* they may be dead.
+    With *proven*, deleted and expired heads are included; who checks the proof leaves them out.
     """
     here = and_(same_log(THREADS, CHECKPOINTS), *unless(proven, live()))
     return CHECKPOINTS.join(THREADS, here)
@@ -80,10 +80,10 @@ def info(db: Database, row: Any) -> CheckpointInfo:
 
 
 def found_info(db: Database, row: Any) -> CheckpointInfo:
-    """Return a row that a search for words has found, as `info`.
+    """Return a row that a search for words has found, as `info` does.
 
     Raises:
-        Corrupt, KeyMissing: it, or the words by which it was found, are not what was signed.
+        Corrupt, KeyMissing: the row, or the words by which it was found, are not what was signed.
     """
     if db.signing.signs:
         with errors_about(f"the words of checkpoint {row.checkpoint_id!r}"):
@@ -183,7 +183,7 @@ def list_newest(dialect: Dialect, proven: bool) -> Executable:
 
 
 def _newest_first(table: Any) -> tuple[ColumnElement[Any], ...]:
-    """Return the order of a tenant's checkpoints, complete: copies of one have its time."""
+    """Return the total order of a tenant's checkpoints, in which copies of one have its time."""
     return table.c.created_at.desc(), table.c.seq.desc(), table.c.log_id
 
 
@@ -205,8 +205,7 @@ METADATA_KINDS = ("text", "number", "true", "false", "null", "container")
 def list_by_metadata(dialect: Dialect, kind: str, exact: bool, proven: bool) -> Executable | None:
     """Select checkpoints whose metadata has a key with a value, newest first.
 
-    Unless *exact*, some may have another value, where `json_may_equal` finds them: ``is_equal`` is
-    0 then.
+    Unless *exact*, `json_may_equal` may find rows that have another value: their ``is_equal`` is 0.
     """
     is_equal = dialect.statements.json_equals(CHECKPOINTS, kind)
     indexed = dialect.statements.json_may_equal(CHECKPOINTS, kind)
@@ -270,9 +269,9 @@ def list_threads_without_metadata(dialect: Dialect) -> Executable:
 def measure_log(dialect: Dialect) -> Executable:
     """Select the number and sizes of a log's checkpoints.
 
-    Where each state is a checkpoint's, indexes tell how many are whole: states without a base. They
-    know all rows, those with a key (writes), and those with a base. Where every position that the
-    log has given is a checkpoint's, the rows need not be counted.
+    Where each state belongs to a checkpoint, the snapshots are counted by indexes: of all rows, of
+    those with a key (writes), and of those with a base. Where every position of the log belongs to
+    a checkpoint, the rows need not be counted.
     """
     state_of = and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq)
 

@@ -88,8 +88,8 @@ def _select_position(which: str) -> Any:
 def _select_chain(which: str, *also: Any, signed: bool = False) -> Any:
     """Select the rows that a checkpoint is rebuilt from, each with the columns *also*.
 
-    If it is *signed* the checkpoint's own row has what proves it, and the head of its log, which
-    has to have the names of the log: a head that has others is not found.
+    With *signed*, the checkpoint's own row has the columns that prove it, and those of the head of
+    its log. A head with another tenant, thread or namespace is not found.
     """
     link = _link(signed)
     names = [THREADS.c[name] == bind for name, bind in name_binds().items()] if signed else []
@@ -136,8 +136,8 @@ def _is_newest(which: str) -> Any:
 def read_chain(dialect: Dialect, which: str, signed: bool) -> Executable:
     """Select the rows of a checkpoint from its snapshot on, with the epoch of its log.
 
-    With *signed* also what proves them. The payload rides in the recursion: joined afterwards,
-    PostgreSQL has planned it as a scan of the whole log.
+    With *signed*, also the columns that prove them. The recursion carries the payload: PostgreSQL
+    has planned a later join as a scan of the whole log.
     """
     chain = _select_chain(which, signed=signed)
     return select(chain, *([_is_newest(which)] if signed else ())).order_by(chain.c.seq)
@@ -154,7 +154,7 @@ def load_chain(
 ) -> Program[Tip | None]:
     """Return a checkpoint as stored (the newest, without an id); ``None`` if it does not exist.
 
-    *known* is the tip that the cache has: it tells which rows to read, if it is the newest still.
+    *known* is the cached tip: if it is still the newest, it tells which rows to read.
     """
     which = "newest" if checkpoint_id is None else "named"
     values = log.head_binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}

@@ -1,4 +1,4 @@
-"""Which checkpoints of a thread's other logs belong to those of its main log.
+"""Choice of the checkpoints of a thread's other logs that belong to those of its main log.
 
 A framework may keep a thread in several logs: see `memalchemy.log.thread_parts`. Nothing here does
 I/O.
@@ -24,8 +24,9 @@ def newest_of_branch(
 ) -> str | None:
     """Return the newest checkpoint of a part as the step after *checkpoint_id* of *main* left it.
 
-    One that was made in the step of an ancestor counts if it is older than what the step led to.
-    Where ancestors are gone from the main log, all that is older than the oldest known one counts.
+    A checkpoint that was made in the step of an ancestor counts if it is older than the checkpoint
+    to which that step led. Where ancestors were removed from the main log, all that are older than
+    the oldest known ancestor count.
     """
     parents = {one.checkpoint_id: one.parent_id for one in main}
     led_to: dict[str, str | None] = {}

@@ -97,7 +97,7 @@ class RetentionRun:
         return self.now.removed
 
     async def list_going(self, log: Log) -> set[str]:
-        """Return the ids of those checkpoints of a log that the rules do not keep."""
+        """Return the ids of the checkpoints of a log that no rule keeps."""
         binds = bulk_delete.batch_binds(self.db.dialect, [log]) | bulk_delete.WHOLE
         ranked = bulk_delete.list_ranked(self.db.dialect)
         rows = await run_query(self.db, ranked, self.values | binds, self.connection)
@@ -106,7 +106,7 @@ class RetentionRun:
     async def _remove_all(
         self, found: Sequence[bulk_delete.RemovableLog]
     ) -> list[bulk_delete.RemovableLog]:
-        """Remove from all logs that were *found* what is to go; return those that were not free."""
+        """Remove from the logs *found* what no rule keeps; return the logs that were locked."""
         busy: list[bulk_delete.RemovableLog] = []
         for batch in bulk_delete.batches(self.db.dialect, found):
             async for skipped in each_proven(batch, self._remove, self.damage):
@@ -153,7 +153,7 @@ class RetentionRun:
     async def _remove(
         self, batch: Sequence[bulk_delete.RemovableLog]
     ) -> list[bulk_delete.RemovableLog]:
-        """Remove from the logs of *batch* what is to go; return those that were not free."""
+        """Remove from the logs of *batch* what no rule keeps; return the logs that were locked."""
         d = self.db.dialect
         logs = [one.log for one in batch]
         below: int | None = None
@@ -194,7 +194,7 @@ class RetentionRun:
     async def _retry_busy(
         self, busy: list[bulk_delete.RemovableLog]
     ) -> list[bulk_delete.RemovableLog]:
-        """Try the logs that were skipped again; return those that never were free."""
+        """Try the logs that were skipped again; return those that stayed locked."""
         for pause in PAUSES:
             busy = await self._still_wanted(busy)
             if not busy:

@@ -1,4 +1,4 @@
-"""Skip-deltas on a tree: which base a new state takes, and the chain that a cache must hold.
+"""Skip-deltas on a tree: the base that a new state takes, and the chain that a cache must hold.
 
 The depth of a row is written in a radix; its base is the ancestor at the depth whose lowest digit
 that is not zero is one less. In radix 4, depth 7 is based on depth 6, 8 on 4, and 16 on 0. That
@@ -6,9 +6,9 @@ ancestor is always on the parent's own chain. So any state is a snapshot and at 
 ``3 * (log4(depth) + 1)`` deltas, on any branch, and whoever holds the parent's chain can encode a
 child.
 
-In a higher radix more rows are based on their parent: chains are longer, and all is smaller.
+In a higher radix more rows are based on their parent: chains are longer, and rows are smaller.
 
-Pure: bytes and numbers, no I/O.
+Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ RADIX = 4
 """A fifth smaller than radix 2 on a thread of 1,222 messages, with 7 rows of a chain for 5."""
 
 READ_FACTOR = 2
-"""Deltas of twice a snapshot's bytes may be read with it: fewer snapshots, and no slower a load."""
+"""Bytes of deltas that a load may read for each byte of its snapshot. With a smaller factor there
+are more snapshots, and loads are no faster.
+"""
 
 
 SMALLEST_LIMIT = 16 * 1024 * 1024
@@ -189,8 +191,9 @@ def encode(
     *compared* may know already how the state differs from the tip's, or from another.
 
     A snapshot is due at the start, at *max_depth*, when the state has shrunk to half of its base,
-    and when the deltas that a load would read are `READ_FACTOR` times it. So no load reads more
-    than three snapshots' bytes; counting every delta since, read or not, stored a half more.
+    and when the deltas that a load would read are over `READ_FACTOR` times the snapshot. So no load
+    reads more than three snapshots' bytes, unless the first delta alone is larger than that.
+    Counting every delta since the snapshot, read or not, stored half as much again.
     """
     raw_size = state_size(parts)
     if tip is not None:
@@ -302,7 +305,7 @@ def rebuild(log: Log, tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) 
 
 
 def reuse_if_same(log: Log, tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
-    """*known*, if it is of the very state that was read as *tip*; so it is not rebuilt again.
+    """Return *known* if it is the state that was read as *tip*, which is then not rebuilt.
 
     What was read is held to its checksums all the same.
     """

@@ -1,4 +1,4 @@
-"""Words of pruned checkpoints: what the remaining states still hold is found there from now on.
+"""Words of pruned checkpoints: those that a remaining state still holds move to that one.
 
 A checkpoint's search text is what its step added. When the checkpoint is pruned, those of its words
 that the next remaining state holds are added to the search text of that one, and the others are
@@ -119,8 +119,8 @@ class WordKeeper:
     def _heirs(self, rows: Iterable[Any]) -> tuple[dict[Heir, list[int]], dict[UUID, _Line]]:
         """Return the positions of pruned words by the checkpoint that gets them, newest first.
 
-        It is the next that stays of the checkpoint's descendants; of a branch that goes as a whole,
-        the next in the log.
+        That is the next remaining descendant of the pruned checkpoint; if its whole branch is
+        pruned, the next remaining checkpoint in the log.
         """
         heirs: dict[Heir, list[int]] = {}
         lines = {

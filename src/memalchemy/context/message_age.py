@@ -65,8 +65,7 @@ def trim_messages(
 
     An exchange is a user message and everything up to the next user message; what the user says
     while a tool works belongs to it. It goes when its newest message is old, so that no tool call
-    loses its result. Removal ends at the first exchange
-    that stays. System messages stay.
+    loses its result. Removal ends at the first exchange that stays. System messages stay.
 
     Args:
         unknown: the time of messages without one; ``None`` keeps them.

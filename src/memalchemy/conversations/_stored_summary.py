@@ -28,8 +28,9 @@ SUMMARY = "summary"
 """Last part of the namespace of the log with the summary."""
 
 GIVEN = "given"
-"""Key in what a summary's message tells of it: an application gave the summary, or the one from
-which it was made. What was given about messages that are stored elsewhere is found under the key.
+"""Key in the metadata of a summary's message: an application gave the summary, or the one from
+which it was made. Its value is the record that was given about messages stored elsewhere, if there
+is one.
 """
 
 SNAPSHOT_KEYS = frozenset({"summary", "summarized", "beginning"})
@@ -303,7 +304,7 @@ def _marked(records: list[dict[str, Any]], before: StoredSummary) -> list[dict[s
 
 
 def _with_mark(records: list[dict[str, Any]], mark: Any) -> list[dict[str, Any]]:
-    """Return the records, with a mark in those that tell a summary."""
+    """Return the records, with *mark* in the metadata of those that tell a summary."""
     return [
         record | {"metadata": {**record["metadata"], SUMMARY: {**told, GIVEN: mark}}}
         if (told := _told(record))
@@ -318,7 +319,7 @@ def _without_mark(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _told(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the record of a summary's message tells of the summary; empty for others."""
+    """Return the metadata of the summary in the record of its message; empty for other records."""
     told = metadata_of(record).get(SUMMARY)
     if not isinstance(told, dict) or Summary.from_message(record) is None:
         return {}
@@ -326,7 +327,7 @@ def _told(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _digest(before: bytes, messages: Sequence[LogMessage]) -> bytes:
-    """Return the digest of the messages behind the digest *before*; it chains."""
+    """Return the digest of messages, chained to *before*, that of the messages before them."""
     digest = before
     for one in messages:
         content = one.position.to_bytes(8, "big") + encode_value(one.record)

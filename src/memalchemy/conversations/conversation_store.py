@@ -127,7 +127,7 @@ class ConversationStore:
     async def purge_messages(
         self, older_than: Seconds, thread_id: str | None = None, batch: int = 500
     ) -> int:
-        """Remove messages older than that, of one conversation or of all; return how many.
+        """Remove messages older than *older_than* from one conversation or all; return how many.
 
         Exchanges are removed whole: a user message and everything up to the next user message,
         once its newest message is old. Removal starts at the first message and ends at the first

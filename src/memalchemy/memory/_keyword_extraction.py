@@ -1,6 +1,6 @@
 """Extraction of memories and facts by English keywords, for trials and where there is no model.
 
-It rather misses something than keeps noise. Only messages that the user wrote count.
+It would rather miss something than keep noise. Only messages that the user wrote count.
 """
 
 from __future__ import annotations

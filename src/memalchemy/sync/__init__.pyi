@@ -546,13 +546,14 @@ class Checkpointer(Generic[State]):
         max_chain_depth: the largest number of saves between full snapshots.
         compression_level: zstd's, 1 to 19, for what is larger than 512 KB; what is smaller is
             compressed up to four levels higher.
-        radix: the number of saves in a row that are each stored as the difference from the one
-            before, 2 to 64. A load of a long thread reads some 5 rows with 2, 7 with 4, and up to
-            40 with 32. A history takes a quarter more bytes with 2, and down to half of them with
-            32.
+        radix: 2 to 64, 4 by default. All saves but every *radix*-th are stored as the difference
+            from the save before. A load of a long thread reads some 5 rows with 2, 7 with 4, and up
+            to 40 with 32. Compared with 4, a history takes a quarter more bytes with 2, and as
+            little as half with 32.
 
-    Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
-    is then part of the host's transaction, sees its own writes, and is gone after a rollback.
+    Every method that reads or writes takes ``connection=``, a `Connection` or `Session`
+    of the host: the work is then part of the host's transaction, sees its own writes, and is gone
+    after a rollback.
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
@@ -583,7 +584,7 @@ class Checkpointer(Generic[State]):
         checkpoint_id: str,
         keys: Iterable[str],
     ) -> dict[str, Any]:
-        """The values of *keys* in a checkpoint's state, as far as this process has them cached.
+        """Return the values of *keys* in a checkpoint's state, as far as they are cached.
 
         It does not ask the database. Only the newest checkpoint of a thread that this process has
         saved or loaded is cached; of any other the result is empty.
@@ -602,16 +603,16 @@ class Checkpointer(Generic[State]):
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str | None:
-        """Save what a function makes of the newest state, and lose no save of others.
+        """Apply a function to the newest state and save the result; no save of others is lost.
 
         *function* takes the newest state as `load` returns it, or ``None`` if there is none. It
         returns the new state, which may be the one that it was given, or ``LEAVE`` to save nothing;
-        it may be a coroutine function. If others save the thread meanwhile it is called again, with
-        what they saved, so it should do nothing else. The thread is locked then, and nobody else is
-        faster again; it is not locked for a coroutine function, which may take long. An exception
-        that the function raises passes through, and nothing is saved.
+        it may be a coroutine function. If others save the thread meanwhile, the function is called
+        again with their state, so it should have no side effects. For that call the thread is
+        locked, unless the function is a coroutine function, which may take long. An exception that
+        the function raises passes through, and nothing is saved.
 
-        Returns the id of the checkpoint that is the newest then; ``None`` without one.
+        Returns the id of the newest checkpoint after the call; ``None`` if there is none.
 
         Args:
             metadata, ttl: as for `save`.
@@ -619,7 +620,7 @@ class Checkpointer(Generic[State]):
         Raises:
             InvalidArgument: the function returned ``None``; nothing was saved.
             NotSerialisable, TooLarge: the new state cannot be stored; nothing was saved.
-            Conflict: others were faster 20 times, with a thread that could not be locked; or the
+            Conflict: others saved first 20 times, and the thread could not be locked; or the
                 transaction of *connection* does not see what they have saved. Nothing was saved.
         """
 
@@ -637,9 +638,9 @@ class Checkpointer(Generic[State]):
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
-        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
-        only the thread in this namespace is copied: its log, and of a framework's thread the others
-        that belong to it; with *below* the logs of this namespace and the ones under it.
+        The logs of every namespace are copied, whatever wrote them. Without *all_namespaces* only
+        the log in this namespace is, with the others in which a framework keeps the same thread;
+        with *below* the logs of this namespace and the ones under it.
 
         Raises:
             Conflict: the target is not empty; nothing was changed.
@@ -662,17 +663,16 @@ class Checkpointer(Generic[State]):
 
         Returns whether it existed.
 
-        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
-        only the thread in this namespace is deleted, with its checkpoints and entries: its log, and
-        of a framework's thread the others that belong to it. With *below* those of this namespace
-        and the ones under it.
+        The logs of every namespace are deleted, whatever wrote them. Without *all_namespaces* only
+        the log in this namespace is, with its checkpoints and entries, and the others in which a
+        framework keeps the same thread; with *below* the logs of this namespace and the ones under
+        it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
         A deleted checkpoint's state stays in the database, with no id, while others are stored as
-        differences from it; `rewrite` ends that. A search for its words no longer finds anything,
-        unless it is *superseded*, a mere step on the way to the next one of the thread: then the
-        search finds that one.
+        differences from it; `rewrite` ends that. Searches no longer find its words, unless it is
+        *superseded*, a mere step to the thread's next checkpoint: then they find that one.
 
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
@@ -768,7 +768,7 @@ class Checkpointer(Generic[State]):
     ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
         """Return the ids of the checkpoints saved with one of *run_ids*, by thread and namespace.
 
-        Those in this namespace and below it, in each list in the order in which they were saved.
+        Only checkpoints in this namespace and below it are found, each list in the order of saving.
         """
 
     def forget(
@@ -782,24 +782,25 @@ class Checkpointer(Generic[State]):
     ) -> int:
         """Erase everything of the tenant, of a thread, or of all threads and items with *metadata*.
 
-        Or, with *namespace*, what all threads have in a namespace and below it: the whole namespace
-        as it is stored, not one below that of this object. Frameworks put the names of users into
-        it. What the threads have elsewhere stays, and items stay: `Store.forget_namespace` erases
-        those.
+        With *namespace*, erase what all threads have in that namespace and below it. It is the
+        whole namespace as it is stored, not relative to this checkpointer's; frameworks put the
+        names of users into it. What the threads have elsewhere stays, and items stay:
+        `Store.forget_namespace` erases those.
 
         Give exactly one of the four; *tenant* must be that of this database, so that leaving an
         argument away never erases everything. It erases all logs and namespaces, expired ones too,
-        and leaves no tombstone, and no word in a text index. A thread has *metadata* if it has each
-        of it itself or in a checkpoint, an item of a store if its own metadata has all; its vectors
-        go too. Returns the number of erased checkpoints, entries and items. `export` with the same
-        argument writes out the same checkpoints and entries; for *namespace* it is
-        ``Checkpointer(db, namespace=…).export(tenant=…, all_namespaces=False)``, of one namespace.
+        and leaves no tombstone, and no word in a text index. A thread matches *metadata* if each
+        pair is in its own metadata or in a checkpoint's, an item of a store if its metadata has all
+        pairs; its vectors go too. Returns the number of erased checkpoints, entries and items.
+        `export` with the same argument writes out the same checkpoints and entries; for *namespace*
+        it is ``Checkpointer(db, namespace=…).export(tenant=…, all_namespaces=False)``, of one
+        namespace.
 
-        In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
-        write-ahead log neither; where that could not be done, because somebody was reading, a
-        warning is logged that names the command to run. On a server the pages keep dead rows until
-        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are out of
-        reach: see docs/erasure.md. Nothing of this is done for a host's *connection*.
+        Free pages and the write-ahead log of a SQLite file are cleaned as well; if a reader
+        prevents that, a warning is logged that names the command to run. On a server the pages keep
+        dead rows until `memalchemy vacuum --full` rewrites them. Backups, archived logs and
+        replicas are out of reach: see docs/erasure.md. Nothing of this is done for a host's
+        *connection*.
 
         Raises:
             ValueError: *tenant* is not that of this database; or *namespace* is empty, which would
@@ -816,8 +817,8 @@ class Checkpointer(Generic[State]):
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
-        Of a thread of a framework that has several logs, such as those of a graph's subgraphs, all
-        are copied, each as it was at that checkpoint. The two threads share nothing afterwards.
+        If a framework keeps the thread in several logs, such as one for each subgraph, all are
+        copied, each as it was at that checkpoint. The two threads share nothing afterwards.
 
         Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut
         off to fit).
@@ -835,7 +836,7 @@ class Checkpointer(Generic[State]):
         *,
         connection: HostConnection | None = None,
     ) -> CheckpointRecord | None:
-        """Return a checkpoint without its state, the newest without an id; ``None`` without one.
+        """Return a checkpoint without its state, the newest without an id; ``None`` if none exists.
 
         The keys are the fields of `CheckpointInfo`.
         """
@@ -861,7 +862,10 @@ class Checkpointer(Generic[State]):
         *,
         connection: HostConnection | None = None,
     ) -> list[PendingWrite]:
-        """The pending writes for the step after a checkpoint, by (task_path, task_id, index)."""
+        """Return the pending writes of the step after a checkpoint.
+
+        They are ordered by (task_path, task_id, index).
+        """
 
     def get_writes_batch(
         self,
@@ -872,7 +876,7 @@ class Checkpointer(Generic[State]):
     ) -> dict[str, list[PendingWrite]]:
         """Return the pending writes of some checkpoints of a thread, each as `get_writes` does.
 
-        Checkpoints without writes are not in it. One round trip for each hundred or more.
+        Checkpoints without writes are not in the result. One round trip for each hundred or more.
 
         Raises:
             Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
@@ -922,10 +926,10 @@ class Checkpointer(Generic[State]):
     ) -> list[LogInfo]:
         """Return logs with a checkpoint or an entry, most recently written first, at most *limit*.
 
-        Those of all threads, of threads whose whole id matches a glob as in `list_threads`, or of
-        one thread. A log is a thread in one namespace: this one's, with *below* also those under
-        it. The root has all logs below it: those of frameworks, conversations, event logs.
-        `LogInfo` has the counts and sizes of what a log holds.
+        They are those of all threads, of one thread, or of threads whose whole id matches the glob
+        *pattern*, as in `list_threads`. A log is a thread in one namespace: in this checkpointer's,
+        with *below* also in those under it. All logs are below the root: those of frameworks,
+        conversations, event logs. `LogInfo` has the counts and sizes of what a log holds.
         """
 
     def list_threads(
@@ -960,8 +964,8 @@ class Checkpointer(Generic[State]):
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip; on Citus two where this process knows the newest, and up to four where
-        others have changed it. Every call builds new objects. It reads its own writes: not from a
-        replica, unless the checkpointer is on ``db.replica()``.
+        others have changed it. Every call builds new objects. It sees its own writes: it does not
+        read from a replica, unless the checkpointer is on ``db.replica()``.
 
         Raises:
             Corrupt: the stored state does not match its checksum.
@@ -990,17 +994,16 @@ class Checkpointer(Generic[State]):
     ) -> int:
         """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
-        Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states that kept checkpoints are built on. Of the words of a
-        deleted checkpoint, those that the next remaining one of its descendants holds are found at
-        that one from now on.
+        It prunes one thread, or all; in this checkpointer's namespace, or in all. The newest of a
+        thread always stays, and so do states that kept checkpoints are built on. Words of a deleted
+        checkpoint that its next remaining descendant holds are found at that one from now on.
 
-        Of a framework's thread that has several logs, such as those of a graph's subgraphs, the
-        rules are for its main log, and the others keep what its remaining checkpoints need.
+        If a framework keeps a thread in several logs, such as one for each subgraph, the rules are
+        for the main log, and the others keep what its remaining checkpoints need.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
         thread that somebody is saving into is skipped and tried again at the end, for some two
-        seconds; then it is left, and `Progress.busy` says so. A single thread is waited for. An
+        seconds; then it is left, and `Progress.busy` counts it. A single thread is waited for. An
         interrupted prune is resumed by running it again.
 
         Args:
@@ -1029,9 +1032,9 @@ class Checkpointer(Generic[State]):
 
         Args:
             writes: pairs of a channel and a value.
-            indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
-                the same place the first stays, unless a later call is to *overwrite*; in a place
-                below 0 the last.
+            indexes: the index of each write within its task; 0, 1, … by default. Of several writes
+                with one index the first stays, with *overwrite* the last; below 0 the last in any
+                case.
             made_at: the time at which the checkpoint was made. If it is after the thread's
                 deletion, the checkpoint belongs to the thread's next life: the write is stored, and
                 seen once a checkpoint has begun that life.
@@ -1095,15 +1098,15 @@ class Checkpointer(Generic[State]):
             parent_id: branch off this checkpoint instead of the newest.
             expected_parent: raise `Conflict` unless this is the newest checkpoint (``None``:
                 unless there is none). The check and the save are one.
-            lineage: record this as its parent, whether it is there or not (``None``: it has none),
-                for a host that keeps track of that itself; the state is appended to the newest.
-            rests_on_parent: the state is incomplete without its parent, which *parent_id* or
-                *lineage* names and which has to be there: without its state, its pending writes,
-                or what it rests on in turn. Neither retention nor a deletion removes a checkpoint
-                that one that stays rests on.
-            run_id: what made it, for `find_runs`.
-            occurred_at: when the step happened, an aware datetime, for an import of what happened
-                earlier; now, if not given. ``older_than`` of retention goes by it.
+            lineage: the parent to record, whether it exists or not (``None``: no parent), for a
+                host that keeps track of parents itself; the state is appended to the newest.
+            rests_on_parent: the state is incomplete without its parent: without the parent's state,
+                its pending writes, or what the parent rests on in turn. *parent_id* or *lineage*
+                names the parent, which has to exist. Neither retention nor a deletion removes it
+                while this checkpoint stays.
+            run_id: the run that made the checkpoint, for `find_runs`.
+            occurred_at: the time of the step, an aware datetime, for imports; now by default.
+                ``older_than`` of retention goes by it.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,
                 the thread does not expire.
 
@@ -1111,12 +1114,12 @@ class Checkpointer(Generic[State]):
             NotSerialisable, TooLarge: the state or metadata cannot be stored; nothing was written.
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
-            NotFound: *parent_id* is not there, or a parent that the state rests on.
-            ValueError: *parent_id* and *lineage* were given, or *rests_on_parent* and neither;
-                *occurred_at* has no time zone.
+            NotFound: *parent_id*, or a parent that the state rests on, does not exist.
+            ValueError: both *parent_id* and *lineage* were given, or *rests_on_parent* without
+                either; *occurred_at* has no time zone.
 
-        What is saved is *state* as it is when the call begins to run: changing it while the call
-        waits changes nothing.
+        *state* is saved as it is when the call begins to run, however it changes while the call
+        waits.
         """
 
     def search(
@@ -1130,13 +1133,13 @@ class Checkpointer(Generic[State]):
     ) -> list[CheckpointHit]:
         """Return checkpoints whose step added words of *query*, best first.
 
-        Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
-        query that it holds, rare words counting more; of others, in proportion, by BM25) and
-        ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words are found,
-        and nothing in *query* is an operator. A query without words finds nothing. With *below* the
-        namespaces under this one are included, in one ranking: `Checkpointer(db).search(…,
-        below=True)` finds what any framework has saved. With *data* each has its state under
-        ``data``, as it is stored: one more read for each.
+        Each is as `get_metadata` gives it, with ``snippet`` and ``score``, 0 to 1. The best scores
+        the share of the query that it holds, rare words counting more; the others score in
+        proportion to it, by BM25. Accents and case do not matter, Chinese, Japanese and Korean
+        words are found, and nothing in *query* is an operator. A query without words finds nothing.
+        With *below* the namespaces under this one are included, in one ranking:
+        `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
+        each has its state under ``data``, as it is stored: one more read for each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -1175,10 +1178,10 @@ class Checkpointer(Generic[State]):
     ) -> None:
         """Replace the metadata of the thread itself, such as a title or an owner, as a whole.
 
-        It is that of the thread in this namespace. `list_logs` returns it, `fork` copies it,
-        `delete` and `forget` remove it, and ``forget(metadata=…)`` finds the thread by it. The
-        metadata of a checkpoint is another: see `save`. Setting it is not a write to the thread
-        for the order of `list_threads`.
+        The metadata belongs to the thread in this namespace. `list_logs` returns it, `fork` copies
+        it, `delete` and `forget` remove it, and ``forget(metadata=…)`` finds the thread by it. It
+        is not the metadata of a checkpoint: see `save`. Setting it does not change the order of
+        `list_threads`.
 
         Raises:
             NotFound: the thread has no log in this namespace, or it has expired.
@@ -1197,8 +1200,9 @@ class Checkpointer(Generic[State]):
         One round trip.
 
         Args:
-            newest_by: without a *checkpoint_id*: the last saved (``"position"``), or the one of the
-                highest id (``"id"``), for hosts whose ids are in order of time.
+            newest_by: the checkpoint to return without a *checkpoint_id*: the last saved
+                (``"position"``), or the one of the highest id (``"id"``), for hosts whose ids are
+                in order of time.
 
         Raises:
             Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
@@ -1211,7 +1215,7 @@ class Checkpointer(Generic[State]):
         *,
         connection: HostConnection | None = None,
     ) -> LazyIterator[Snapshot]:
-        """Yield some checkpoints as `snapshot` returns them, in this order, without missing ones.
+        """Yield the given checkpoints as `snapshot` returns them, in order, without missing ones.
 
         Two round trips for each 20.
         """
@@ -1227,11 +1231,11 @@ class Checkpointer(Generic[State]):
     ) -> int:
         """Remove threads that were not saved for some days, expired threads, and old tombstones.
 
-        A log whose thread is in use in a namespace above it stays, as that of a subgraph which
-        remembers by itself. With ``older_than_days=None`` only expired threads and old tombstones
-        go, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
-        *dry_run* and *progress* are as in `prune`. Returns the number of removed checkpoints and
-        entries. `memalchemy.space.reclaim` gives the space back.
+        A log stays while its thread is in use in a namespace above it, such as the log of a
+        subgraph with a memory of its own. With ``older_than_days=None`` only expired threads and
+        old tombstones are removed, which no reader sees. A thread is removed as a whole. Batches,
+        busy threads, *dry_run* and *progress* are as in `prune`. Returns the number of removed
+        checkpoints and entries. `memalchemy.space.reclaim` gives the space back.
         """
 
 class Conversation:
@@ -1534,7 +1538,7 @@ class ConversationStore:
         thread_id: str | None = None,
         batch: int = 500,
     ) -> int:
-        """Remove messages older than that, of one conversation or of all; return how many.
+        """Remove messages older than *older_than* from one conversation or all; return how many.
 
         Exchanges are removed whole: a user message and everything up to the next user message,
         once its newest message is old. Removal starts at the first message and ends at the first
@@ -2432,7 +2436,7 @@ class RetainedCheckpointer(Generic[State]):
         checkpoint_id: str,
         keys: Iterable[str],
     ) -> dict[str, Any]:
-        """The values of *keys* in a checkpoint's state, as far as this process has them cached.
+        """Return the values of *keys* in a checkpoint's state, as far as they are cached.
 
         It does not ask the database. Only the newest checkpoint of a thread that this process has
         saved or loaded is cached; of any other the result is empty.
@@ -2451,16 +2455,16 @@ class RetainedCheckpointer(Generic[State]):
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str | None:
-        """Save what a function makes of the newest state, and lose no save of others.
+        """Apply a function to the newest state and save the result; no save of others is lost.
 
         *function* takes the newest state as `load` returns it, or ``None`` if there is none. It
         returns the new state, which may be the one that it was given, or ``LEAVE`` to save nothing;
-        it may be a coroutine function. If others save the thread meanwhile it is called again, with
-        what they saved, so it should do nothing else. The thread is locked then, and nobody else is
-        faster again; it is not locked for a coroutine function, which may take long. An exception
-        that the function raises passes through, and nothing is saved.
+        it may be a coroutine function. If others save the thread meanwhile, the function is called
+        again with their state, so it should have no side effects. For that call the thread is
+        locked, unless the function is a coroutine function, which may take long. An exception that
+        the function raises passes through, and nothing is saved.
 
-        Returns the id of the checkpoint that is the newest then; ``None`` without one.
+        Returns the id of the newest checkpoint after the call; ``None`` if there is none.
 
         Args:
             metadata, ttl: as for `save`.
@@ -2468,7 +2472,7 @@ class RetainedCheckpointer(Generic[State]):
         Raises:
             InvalidArgument: the function returned ``None``; nothing was saved.
             NotSerialisable, TooLarge: the new state cannot be stored; nothing was saved.
-            Conflict: others were faster 20 times, with a thread that could not be locked; or the
+            Conflict: others saved first 20 times, and the thread could not be locked; or the
                 transaction of *connection* does not see what they have saved. Nothing was saved.
         """
 
@@ -2486,9 +2490,9 @@ class RetainedCheckpointer(Generic[State]):
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
-        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
-        only the thread in this namespace is copied: its log, and of a framework's thread the others
-        that belong to it; with *below* the logs of this namespace and the ones under it.
+        The logs of every namespace are copied, whatever wrote them. Without *all_namespaces* only
+        the log in this namespace is, with the others in which a framework keeps the same thread;
+        with *below* the logs of this namespace and the ones under it.
 
         Raises:
             Conflict: the target is not empty; nothing was changed.
@@ -2511,17 +2515,16 @@ class RetainedCheckpointer(Generic[State]):
 
         Returns whether it existed.
 
-        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
-        only the thread in this namespace is deleted, with its checkpoints and entries: its log, and
-        of a framework's thread the others that belong to it. With *below* those of this namespace
-        and the ones under it.
+        The logs of every namespace are deleted, whatever wrote them. Without *all_namespaces* only
+        the log in this namespace is, with its checkpoints and entries, and the others in which a
+        framework keeps the same thread; with *below* the logs of this namespace and the ones under
+        it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
         A deleted checkpoint's state stays in the database, with no id, while others are stored as
-        differences from it; `rewrite` ends that. A search for its words no longer finds anything,
-        unless it is *superseded*, a mere step on the way to the next one of the thread: then the
-        search finds that one.
+        differences from it; `rewrite` ends that. Searches no longer find its words, unless it is
+        *superseded*, a mere step to the thread's next checkpoint: then they find that one.
 
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
@@ -2617,7 +2620,7 @@ class RetainedCheckpointer(Generic[State]):
     ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
         """Return the ids of the checkpoints saved with one of *run_ids*, by thread and namespace.
 
-        Those in this namespace and below it, in each list in the order in which they were saved.
+        Only checkpoints in this namespace and below it are found, each list in the order of saving.
         """
 
     def forget(
@@ -2631,24 +2634,25 @@ class RetainedCheckpointer(Generic[State]):
     ) -> int:
         """Erase everything of the tenant, of a thread, or of all threads and items with *metadata*.
 
-        Or, with *namespace*, what all threads have in a namespace and below it: the whole namespace
-        as it is stored, not one below that of this object. Frameworks put the names of users into
-        it. What the threads have elsewhere stays, and items stay: `Store.forget_namespace` erases
-        those.
+        With *namespace*, erase what all threads have in that namespace and below it. It is the
+        whole namespace as it is stored, not relative to this checkpointer's; frameworks put the
+        names of users into it. What the threads have elsewhere stays, and items stay:
+        `Store.forget_namespace` erases those.
 
         Give exactly one of the four; *tenant* must be that of this database, so that leaving an
         argument away never erases everything. It erases all logs and namespaces, expired ones too,
-        and leaves no tombstone, and no word in a text index. A thread has *metadata* if it has each
-        of it itself or in a checkpoint, an item of a store if its own metadata has all; its vectors
-        go too. Returns the number of erased checkpoints, entries and items. `export` with the same
-        argument writes out the same checkpoints and entries; for *namespace* it is
-        ``Checkpointer(db, namespace=…).export(tenant=…, all_namespaces=False)``, of one namespace.
+        and leaves no tombstone, and no word in a text index. A thread matches *metadata* if each
+        pair is in its own metadata or in a checkpoint's, an item of a store if its metadata has all
+        pairs; its vectors go too. Returns the number of erased checkpoints, entries and items.
+        `export` with the same argument writes out the same checkpoints and entries; for *namespace*
+        it is ``Checkpointer(db, namespace=…).export(tenant=…, all_namespaces=False)``, of one
+        namespace.
 
-        In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
-        write-ahead log neither; where that could not be done, because somebody was reading, a
-        warning is logged that names the command to run. On a server the pages keep dead rows until
-        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are out of
-        reach: see docs/erasure.md. Nothing of this is done for a host's *connection*.
+        Free pages and the write-ahead log of a SQLite file are cleaned as well; if a reader
+        prevents that, a warning is logged that names the command to run. On a server the pages keep
+        dead rows until `memalchemy vacuum --full` rewrites them. Backups, archived logs and
+        replicas are out of reach: see docs/erasure.md. Nothing of this is done for a host's
+        *connection*.
 
         Raises:
             ValueError: *tenant* is not that of this database; or *namespace* is empty, which would
@@ -2665,8 +2669,8 @@ class RetainedCheckpointer(Generic[State]):
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
-        Of a thread of a framework that has several logs, such as those of a graph's subgraphs, all
-        are copied, each as it was at that checkpoint. The two threads share nothing afterwards.
+        If a framework keeps the thread in several logs, such as one for each subgraph, all are
+        copied, each as it was at that checkpoint. The two threads share nothing afterwards.
 
         Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut
         off to fit).
@@ -2684,7 +2688,7 @@ class RetainedCheckpointer(Generic[State]):
         *,
         connection: HostConnection | None = None,
     ) -> CheckpointRecord | None:
-        """Return a checkpoint without its state, the newest without an id; ``None`` without one.
+        """Return a checkpoint without its state, the newest without an id; ``None`` if none exists.
 
         The keys are the fields of `CheckpointInfo`.
         """
@@ -2710,7 +2714,10 @@ class RetainedCheckpointer(Generic[State]):
         *,
         connection: HostConnection | None = None,
     ) -> list[PendingWrite]:
-        """The pending writes for the step after a checkpoint, by (task_path, task_id, index)."""
+        """Return the pending writes of the step after a checkpoint.
+
+        They are ordered by (task_path, task_id, index).
+        """
 
     def get_writes_batch(
         self,
@@ -2721,7 +2728,7 @@ class RetainedCheckpointer(Generic[State]):
     ) -> dict[str, list[PendingWrite]]:
         """Return the pending writes of some checkpoints of a thread, each as `get_writes` does.
 
-        Checkpoints without writes are not in it. One round trip for each hundred or more.
+        Checkpoints without writes are not in the result. One round trip for each hundred or more.
 
         Raises:
             Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
@@ -2771,10 +2778,10 @@ class RetainedCheckpointer(Generic[State]):
     ) -> list[LogInfo]:
         """Return logs with a checkpoint or an entry, most recently written first, at most *limit*.
 
-        Those of all threads, of threads whose whole id matches a glob as in `list_threads`, or of
-        one thread. A log is a thread in one namespace: this one's, with *below* also those under
-        it. The root has all logs below it: those of frameworks, conversations, event logs.
-        `LogInfo` has the counts and sizes of what a log holds.
+        They are those of all threads, of one thread, or of threads whose whole id matches the glob
+        *pattern*, as in `list_threads`. A log is a thread in one namespace: in this checkpointer's,
+        with *below* also in those under it. All logs are below the root: those of frameworks,
+        conversations, event logs. `LogInfo` has the counts and sizes of what a log holds.
         """
 
     def list_threads(
@@ -2809,8 +2816,8 @@ class RetainedCheckpointer(Generic[State]):
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip; on Citus two where this process knows the newest, and up to four where
-        others have changed it. Every call builds new objects. It reads its own writes: not from a
-        replica, unless the checkpointer is on ``db.replica()``.
+        others have changed it. Every call builds new objects. It sees its own writes: it does not
+        read from a replica, unless the checkpointer is on ``db.replica()``.
 
         Raises:
             Corrupt: the stored state does not match its checksum.
@@ -2839,17 +2846,16 @@ class RetainedCheckpointer(Generic[State]):
     ) -> int:
         """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
-        Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states that kept checkpoints are built on. Of the words of a
-        deleted checkpoint, those that the next remaining one of its descendants holds are found at
-        that one from now on.
+        It prunes one thread, or all; in this checkpointer's namespace, or in all. The newest of a
+        thread always stays, and so do states that kept checkpoints are built on. Words of a deleted
+        checkpoint that its next remaining descendant holds are found at that one from now on.
 
-        Of a framework's thread that has several logs, such as those of a graph's subgraphs, the
-        rules are for its main log, and the others keep what its remaining checkpoints need.
+        If a framework keeps a thread in several logs, such as one for each subgraph, the rules are
+        for the main log, and the others keep what its remaining checkpoints need.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
         thread that somebody is saving into is skipped and tried again at the end, for some two
-        seconds; then it is left, and `Progress.busy` says so. A single thread is waited for. An
+        seconds; then it is left, and `Progress.busy` counts it. A single thread is waited for. An
         interrupted prune is resumed by running it again.
 
         Args:
@@ -2902,9 +2908,9 @@ class RetainedCheckpointer(Generic[State]):
 
         Args:
             writes: pairs of a channel and a value.
-            indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
-                the same place the first stays, unless a later call is to *overwrite*; in a place
-                below 0 the last.
+            indexes: the index of each write within its task; 0, 1, … by default. Of several writes
+                with one index the first stays, with *overwrite* the last; below 0 the last in any
+                case.
             made_at: the time at which the checkpoint was made. If it is after the thread's
                 deletion, the checkpoint belongs to the thread's next life: the write is stored, and
                 seen once a checkpoint has begun that life.
@@ -2968,15 +2974,15 @@ class RetainedCheckpointer(Generic[State]):
             parent_id: branch off this checkpoint instead of the newest.
             expected_parent: raise `Conflict` unless this is the newest checkpoint (``None``:
                 unless there is none). The check and the save are one.
-            lineage: record this as its parent, whether it is there or not (``None``: it has none),
-                for a host that keeps track of that itself; the state is appended to the newest.
-            rests_on_parent: the state is incomplete without its parent, which *parent_id* or
-                *lineage* names and which has to be there: without its state, its pending writes,
-                or what it rests on in turn. Neither retention nor a deletion removes a checkpoint
-                that one that stays rests on.
-            run_id: what made it, for `find_runs`.
-            occurred_at: when the step happened, an aware datetime, for an import of what happened
-                earlier; now, if not given. ``older_than`` of retention goes by it.
+            lineage: the parent to record, whether it exists or not (``None``: no parent), for a
+                host that keeps track of parents itself; the state is appended to the newest.
+            rests_on_parent: the state is incomplete without its parent: without the parent's state,
+                its pending writes, or what the parent rests on in turn. *parent_id* or *lineage*
+                names the parent, which has to exist. Neither retention nor a deletion removes it
+                while this checkpoint stays.
+            run_id: the run that made the checkpoint, for `find_runs`.
+            occurred_at: the time of the step, an aware datetime, for imports; now by default.
+                ``older_than`` of retention goes by it.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,
                 the thread does not expire.
 
@@ -2984,12 +2990,12 @@ class RetainedCheckpointer(Generic[State]):
             NotSerialisable, TooLarge: the state or metadata cannot be stored; nothing was written.
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
-            NotFound: *parent_id* is not there, or a parent that the state rests on.
-            ValueError: *parent_id* and *lineage* were given, or *rests_on_parent* and neither;
-                *occurred_at* has no time zone.
+            NotFound: *parent_id*, or a parent that the state rests on, does not exist.
+            ValueError: both *parent_id* and *lineage* were given, or *rests_on_parent* without
+                either; *occurred_at* has no time zone.
 
-        What is saved is *state* as it is when the call begins to run: changing it while the call
-        waits changes nothing.
+        *state* is saved as it is when the call begins to run, however it changes while the call
+        waits.
         """
 
     def search(
@@ -3003,13 +3009,13 @@ class RetainedCheckpointer(Generic[State]):
     ) -> list[CheckpointHit]:
         """Return checkpoints whose step added words of *query*, best first.
 
-        Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
-        query that it holds, rare words counting more; of others, in proportion, by BM25) and
-        ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words are found,
-        and nothing in *query* is an operator. A query without words finds nothing. With *below* the
-        namespaces under this one are included, in one ranking: `Checkpointer(db).search(…,
-        below=True)` finds what any framework has saved. With *data* each has its state under
-        ``data``, as it is stored: one more read for each.
+        Each is as `get_metadata` gives it, with ``snippet`` and ``score``, 0 to 1. The best scores
+        the share of the query that it holds, rare words counting more; the others score in
+        proportion to it, by BM25. Accents and case do not matter, Chinese, Japanese and Korean
+        words are found, and nothing in *query* is an operator. A query without words finds nothing.
+        With *below* the namespaces under this one are included, in one ranking:
+        `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
+        each has its state under ``data``, as it is stored: one more read for each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -3048,10 +3054,10 @@ class RetainedCheckpointer(Generic[State]):
     ) -> None:
         """Replace the metadata of the thread itself, such as a title or an owner, as a whole.
 
-        It is that of the thread in this namespace. `list_logs` returns it, `fork` copies it,
-        `delete` and `forget` remove it, and ``forget(metadata=…)`` finds the thread by it. The
-        metadata of a checkpoint is another: see `save`. Setting it is not a write to the thread
-        for the order of `list_threads`.
+        The metadata belongs to the thread in this namespace. `list_logs` returns it, `fork` copies
+        it, `delete` and `forget` remove it, and ``forget(metadata=…)`` finds the thread by it. It
+        is not the metadata of a checkpoint: see `save`. Setting it does not change the order of
+        `list_threads`.
 
         Raises:
             NotFound: the thread has no log in this namespace, or it has expired.
@@ -3070,8 +3076,9 @@ class RetainedCheckpointer(Generic[State]):
         One round trip.
 
         Args:
-            newest_by: without a *checkpoint_id*: the last saved (``"position"``), or the one of the
-                highest id (``"id"``), for hosts whose ids are in order of time.
+            newest_by: the checkpoint to return without a *checkpoint_id*: the last saved
+                (``"position"``), or the one of the highest id (``"id"``), for hosts whose ids are
+                in order of time.
 
         Raises:
             Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
@@ -3084,7 +3091,7 @@ class RetainedCheckpointer(Generic[State]):
         *,
         connection: HostConnection | None = None,
     ) -> LazyIterator[Snapshot]:
-        """Yield some checkpoints as `snapshot` returns them, in this order, without missing ones.
+        """Yield the given checkpoints as `snapshot` returns them, in order, without missing ones.
 
         Two round trips for each 20.
         """
@@ -3100,11 +3107,11 @@ class RetainedCheckpointer(Generic[State]):
     ) -> int:
         """Remove threads that were not saved for some days, expired threads, and old tombstones.
 
-        A log whose thread is in use in a namespace above it stays, as that of a subgraph which
-        remembers by itself. With ``older_than_days=None`` only expired threads and old tombstones
-        go, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
-        *dry_run* and *progress* are as in `prune`. Returns the number of removed checkpoints and
-        entries. `memalchemy.space.reclaim` gives the space back.
+        A log stays while its thread is in use in a namespace above it, such as the log of a
+        subgraph with a memory of its own. With ``older_than_days=None`` only expired threads and
+        old tombstones are removed, which no reader sees. A thread is removed as a whole. Batches,
+        busy threads, *dry_run* and *progress* are as in `prune`. Returns the number of removed
+        checkpoints and entries. `memalchemy.space.reclaim` gives the space back.
         """
 
 class Store:

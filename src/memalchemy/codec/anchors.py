@@ -1,14 +1,14 @@
-"""Anchors: lower bounds of the logs and items of a database, to hold it to later.
+"""Anchors: lower bounds of the states of logs and items, against which a database is checked later.
 
-A signature proves that a row was written by somebody who has the key, and not that it is the newest
-that was written. An anchor is kept outside of the database, and tells that.
+A signature proves that a row was written with the key, but not that it is the newest one. An
+anchor, which is kept outside of the database, proves that.
 
 It is a sorted list of records of 32 bytes for each tenant: a keyed hash of the place of a log or an
 item, the time at which its life began, and its position in that life. The position of a log is its
 version and its next position together, that of an item is its version: each change moves one of
-them up, and a new life has another beginning. Of what was removed the list keeps the last position
-with a mark. So a look-up is a binary search in bytes, nothing is parsed, and the file tells no
-names. A keyed code covers all of it.
+them up, and a new life has another beginning. For what was removed the list keeps the last
+position, with a mark. So a look-up is a binary search in bytes, nothing is parsed, and the file
+reveals no names. A keyed code authenticates all of it.
 """
 
 from __future__ import annotations
@@ -67,11 +67,12 @@ class Life(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Lower bound of one log or item: it is no older than this."""
+    """Lower bound of the state of one log or item."""
 
     life: Life
     is_gone: bool
-    """True if it was removed: neither this state nor an earlier one is there any more."""
+    """True if the log or item was removed: neither this state nor an earlier one exists any more.
+    """
 
 
 def log_identity(tenant: str, log_id: UUID) -> Identity:
@@ -173,10 +174,10 @@ class Section:
         return b"".join(pieces)
 
     def refusal(self, record: Record | None, life: Life) -> str | None:
-        """Return why something that is there cannot be what the anchor knows; ``None`` if it can.
+        """Return why a stored state contradicts its *record*; ``None`` if it does not.
 
-        An equal or later state of the same life can be, and so can a life that began after the
-        anchor was taken.
+        An equal state of the same life does not, unless it was removed; nor does a later one, or a
+        life that began after the anchor was taken.
         """
         if record is None:
             return None
@@ -330,10 +331,10 @@ def make_anchor(keys: SigningKeys, sections: Iterable[Section]) -> Anchor:
 
 
 class AnchorCheck:
-    """An anchor together with the keys that it was made with: holds rows to it.
+    """Check of rows against an anchor, which is authenticated first.
 
     Raises:
-        Corrupt: the anchor is not what was made with its key.
+        Corrupt: the anchor was changed after it was made.
         KeyMissing: its key is not among *keys*.
     """
 
@@ -348,7 +349,7 @@ class AnchorCheck:
         self._by_name: dict[str, Section | None] = {}
 
     def code(self, identity: Identity) -> bytes:
-        """Return the hash by which the anchor names something."""
+        """Return the hash that stands for *identity* in the anchor."""
         return self._keys.identity_code(self.anchor.key_id, identity)
 
     def section(self, tenant: str) -> Section | None:
@@ -358,7 +359,7 @@ class AnchorCheck:
         return self._by_name[tenant]
 
     def find(self, tenant: str, identity: Identity) -> Record | None:
-        """Return what the anchor tells of a log or item of a tenant."""
+        """Return the anchor's record of a log or item of a tenant, if it has one."""
         section = self.section(tenant)
         return None if section is None else section.find(self.code(identity))
 
@@ -368,7 +369,7 @@ class AnchorCheck:
         return record is not None and not record.is_gone
 
     def check_log(self, row: Any) -> None:
-        """Hold a row of ``threads``, whose signature was checked, to the anchor.
+        """Check a row of ``threads``, whose signature was verified, against the anchor.
 
         Raises:
             Corrupt: the anchor has a later state of the log.
@@ -376,7 +377,7 @@ class AnchorCheck:
         self.check(row.tenant, log_identity(row.tenant, row.log_id), life_of_log(row))
 
     def check_item(self, tenant: str, row: Any) -> None:
-        """Hold a row of ``store_items``, whose signature was checked, to the anchor.
+        """Check a row of ``store_items``, whose signature was verified, against the anchor.
 
         Raises:
             Corrupt: the anchor has a later state of the item.
@@ -384,7 +385,7 @@ class AnchorCheck:
         self.check(tenant, item_identity(tenant, row.namespace, row.key), life_of_item(row))
 
     def check(self, tenant: str, identity: Identity, life: Life) -> None:
-        """Hold the state of something to the anchor.
+        """Check the state of a log or item against the anchor.
 
         Raises:
             Corrupt: the anchor has a later state of it.
@@ -398,12 +399,12 @@ class AnchorCheck:
 
 
 def tenant_identity(tenant: str) -> Identity:
-    """Return what an anchor names a tenant by."""
+    """Return the name of a tenant in an anchor."""
     return "tenant", tenant
 
 
 def refused_by_anchor(why: str) -> Corrupt:
-    """Return the error for something that is not as an anchor tells it."""
+    """Return the error for a row that contradicts an anchor."""
     return Corrupt(
         f"{why}. An older copy was put back, or something was removed; `memalchemy verify "
         "--anchor` lists what. If a backup was restored on purpose, `memalchemy anchor FILE "
@@ -413,7 +414,7 @@ def refused_by_anchor(why: str) -> Corrupt:
 
 
 def check_anchor(given: Anchor | str | PathLike[str], keys: SigningKeys) -> AnchorCheck:
-    """Return an anchor that a user has given, or its path, as what rows are held to.
+    """Return the check of rows against an anchor that a user has given, or its path.
 
     Raises:
         ValueError: there are no *keys*.

@@ -2,7 +2,7 @@
 
 A delta that is applied to the wrong base, or decompressed with the wrong dictionary, gives garbage
 without an error. So a state's payload is stored with one number that covers the payload and the
-state it is of.
+rebuilt state.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ authenticated too: the tenant, the log and position or the namespace, key and ve
 of its row. So a payload that was moved to another place does not open there.
 
 The checksum column beside an encrypted payload is computed from the encrypted bytes. It tells
-nothing of the payload, is another one after each encryption, and is compared without a key.
+nothing of the payload, differs after each encryption, and is checked without a key.
 
 No error and no representation shows a key.
 """
@@ -133,7 +133,7 @@ class Keyring:
         raise TypeError("a keyring holds keys and is not pickled; give keys= to another Database")
 
     def with_signing(self, signing: SigningKeys) -> Keyring:
-        """Return a keyring with the same keys, whose rows are signed with others."""
+        """Return a keyring with the same keys, and with other keys for signatures."""
         other = Keyring(
             readable=self._readable, allow_plaintext=self.allow_plaintext, signing=signing
         )

@@ -1,17 +1,18 @@
 """Sign rows: a keyed hash of what a row holds and of the place at which it stands.
 
-A signature tells whether whoever wrote a row had the key. It is a version byte, the id of its key
-and two hashes of 16 bytes: the first is of what a load reads, the second of what only a search
-reads, such as the words of a state, and of the first. So a load need not read the words. That of an
-item that has vectors has a third, of their signatures, which the second covers as well.
+A signature proves that its row was written with the key. It is a version byte, the id of its key
+and two hashes of 16 bytes. The first covers what a load reads, the second the first hash and what
+only a search reads, such as the words of a state. So a load need not read the words. The signature
+of an item with vectors has a third hash, of their signatures, which the second covers as well.
 
 The version says how values become the bytes that are hashed. Rows are signed with version 2, and
 those of version 1 are checked as well: it left fractions of seconds out.
 
-A row says nothing of its neighbours. That none is missing and none was added is told by the *head*
-of a log, whose signature also holds two sums: of its checkpoints, and of its entries and pending
-writes. A row adds to a sum what a second key makes of its signature, and is taken from it when it
-is deleted. The sums are masked, so that nobody can look for other rows with the same sum.
+The signature of a row proves nothing about its neighbours. That none is missing and none was added
+is proven by the *head* of the log, whose signature also holds two sums: of its checkpoints, and of
+its entries and pending writes. A row adds a hash of its signature, made with a second key, to a
+sum; when it is deleted, that is subtracted. The sums are masked, so that nobody can look for other
+rows with the same sum.
 
 The hashes are BLAKE2b with a key (RFC 7693). No error and no representation shows a key.
 """
@@ -86,9 +87,9 @@ class _Scheme(NamedTuple):
 
 
 class _Key:
-    """Signing key, with a keyed hash of nothing yet for each use, from keys derived from it.
+    """Signing key, with an empty keyed hash for each use, from keys that are derived from it.
 
-    To copy one takes less time than to make one from its key.
+    Copying a hash takes less time than making one from its key.
     """
 
     __slots__ = ("anchor", "element", "id", "identity", "mask", "row")
@@ -178,7 +179,7 @@ class SigningKeys:
         return signature if words is None else signature + scheme.hash((first, *words))
 
     def check(self, signature: bytes | None, content: Sequence[Any]) -> None:
-        """Hold a row to the first hash of its signature.
+        """Verify a row by the first hash of its signature.
 
         Raises:
             Corrupt: the row is not what was signed at its place.
@@ -195,7 +196,7 @@ class SigningKeys:
             raise _not_what_was_signed()
 
     def check_words(self, signature: bytes | None, words: Sequence[Any]) -> None:
-        """Hold what only a search reads of a row to the second hash of its signature.
+        """Verify what only a search reads of a row by the second hash of its signature.
 
         Raises:
             Corrupt, NotSigned, KeyMissing: see `check`.
@@ -213,7 +214,7 @@ class SigningKeys:
     def check_whole(
         self, signature: bytes | None, content: Sequence[Any], words: Sequence[Any] | None
     ) -> None:
-        """Hold a row to its signature as `sign` made it of *content* and *words*.
+        """Verify a row by its signature, as `sign` made it of *content* and *words*.
 
         Raises:
             Corrupt, NotSigned, KeyMissing: see `check`.
@@ -244,7 +245,7 @@ class SigningKeys:
         return signature is not None and len(signature) == _PREFIX + 3 * _HASH
 
     def check_vectors(self, signature: bytes | None, vectors: Iterable[bytes | None]) -> None:
-        """Hold the vectors of an item, by their signatures, to the third hash of its signature.
+        """Verify which vectors an item has, given their signatures, by the third hash of its own.
 
         Raises:
             Corrupt, NotSigned, KeyMissing: see `check`.
@@ -269,7 +270,7 @@ class SigningKeys:
         )
 
     def _scheme_of(self, signature: bytes | None) -> _Scheme | None:
-        """Return how a signature was made; ``None`` if there is nothing to hold a row to."""
+        """Return the scheme of a signature; ``None`` if there is none to verify."""
         if signature is None:
             if self._keys and not self.allow_unsigned:
                 raise NotSigned
@@ -320,7 +321,7 @@ class SigningKeys:
         return begins + scheme.hash((begins, *content))
 
     def check_head_alone(self, signature: bytes | None, content: Sequence[Any]) -> None:
-        """Hold a head to its signature, for a reader that does not need the sums of its log.
+        """Verify a head, for a reader that does not need the sums of its log.
 
         Raises:
             Corrupt, NotSigned, KeyMissing: see `check`.
@@ -328,7 +329,7 @@ class SigningKeys:
         self._proven_head(signature, content)
 
     def check_head(self, signature: bytes | None, content: Sequence[Any]) -> Sums | None:
-        """Hold a head to its signature; return the sums of its log, ``None`` if it is unsigned.
+        """Verify a head; return the sums of its log, ``None`` if it is unsigned.
 
         Raises:
             Corrupt, NotSigned, KeyMissing: see `check`.
@@ -344,7 +345,7 @@ class SigningKeys:
         return _to_sums(opened)._replace(last_entry=last)
 
     def _proven_head(self, signature: bytes | None, content: Sequence[Any]) -> _Scheme | None:
-        """Hold a head to its signature; return how that was made."""
+        """Verify a head; return the scheme of its signature."""
         scheme = self._scheme_of(signature)
         if scheme is None:
             return None
@@ -368,7 +369,7 @@ class SigningKeys:
         return made.digest()
 
     def identity_code(self, key_id: str, identity: Sequence[Any]) -> bytes:
-        """Return the code of 16 bytes by which an anchor names something, and tells no name.
+        """Return the code of 16 bytes that stands for *identity* in an anchor without revealing it.
 
         Raises:
             KeyMissing: the key is not here.
@@ -404,7 +405,7 @@ def signing_key_id(signature: bytes) -> str:
 def last_entry(signature: bytes) -> int:
     """Return the position of the newest entry that a head's signature tells; 0 if there is none.
 
-    The head has to be held to the signature before.
+    The signature of the head has to be verified before.
     """
     begins = _PREFIX + _NONCE
     return int.from_bytes(signature[begins : begins + _POSITION])
@@ -417,7 +418,7 @@ def _hashes_of(signature: bytes) -> list[bytes]:
 
 
 def _listed(vectors: Iterable[bytes | None]) -> list[Any]:
-    """Return what is hashed of the vectors of an item, which have no order; nothing of none."""
+    """Return the values to hash of the vectors of an item, in any order; none without vectors."""
     signed = sorted(one for one in vectors if one is not None)
     return ["vectors", *signed] if signed else []
 

@@ -1,7 +1,7 @@
 """Columns that a signature covers, after the kind and the place of a row, in this order for ever.
 
-Left out are columns that memalchemy derives from others or believes nobody: sizes, ``active_at``,
-the ``epoch`` that caches go by, and the thread that a log was forked from.
+Left out are columns that memalchemy derives from others or never trusts: sizes, ``active_at``, the
+``epoch`` that caches go by, and the thread that a log was forked from.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def head_content_of_values(values: Sequence[Any]) -> Sequence[Any]:
 
 
 def check_head(row: Any, keys: SigningKeys) -> Sums | None:
-    """Hold a row of ``threads`` to its signature, and to the anchor if *keys* have one.
+    """Verify the signature of a row of ``threads``, and check it against the anchor, if any.
 
-    Returns the sums of its log; ``None`` if it is not signed, which is allowed.
+    Returns the sums of its log; ``None`` if it is not signed and *keys* allow that.
 
     Raises:
         Corrupt, NotSigned, KeyMissing: see `SigningKeys.check` and `AnchorCheck.check_log`.
@@ -119,20 +119,20 @@ def checkpoint_content_of_values(
 ) -> Sequence[Any]:
     """Return the signed columns of a checkpoint with these *values* of the columns `CHECKPOINT`.
 
-    A key of a log may be given as its bytes, as which it is signed, to sign or check many rows.
+    The key of a log may be given as bytes, the form in which it is signed, for many rows.
     """
     *lineage, meta, occurred_at, created_at = values
     return ("checkpoint", log_id, tenant, seq, *lineage, json_field(meta), occurred_at, created_at)
 
 
 def state_content(row: Any, tenant: str, log_id: UUID | bytes) -> Sequence[Any]:
-    """Return the signed columns of a state, of a row of *log_id* that was read."""
+    """Return the signed columns of a state, from a row of the log *log_id*."""
     place = "state", tenant, log_id, row.seq
     return (*place, row.base_seq, row.depth, None, None, None, None, row.codec, row.payload)
 
 
 def entry_content(row: Any, tenant: str, log_id: UUID | bytes) -> Sequence[Any]:
-    """Return the signed columns of an entry, of a row of *log_id* that was read."""
+    """Return the signed columns of an entry, from a row of the log *log_id*."""
     place = "entry", tenant, log_id, row.seq
     given = row.entry_key, None, row.occurred_at, row.stored_at, row.codec, row.payload
     return (*place, None, 0, *given)
@@ -160,7 +160,7 @@ def delta_words(place: Place, radix: int | None, search_text: str | None) -> Seq
 
 
 def delta_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
-    """Return the signed columns of a row of ``deltas`` that was read from the log *log_id*."""
+    """Return the signed columns of a row of ``deltas``, read from the log *log_id*."""
     place = row_place(row.tenant, log_id, row.seq, row.kind, row.label)
     return (*place, *_values_of_delta(row))
 
@@ -213,7 +213,7 @@ def item_content_of(row: Any, tenant: str) -> Sequence[Any]:
 
 
 def check_item(row: Any, tenant: str, keys: SigningKeys) -> None:
-    """Hold a row of ``store_items`` to its signature, and to the anchor if *keys* have one.
+    """Verify the signature of a row of ``store_items``, and check it against the anchor, if any.
 
     Raises:
         Corrupt, NotSigned, KeyMissing: see `SigningKeys.check` and `AnchorCheck.check_item`.

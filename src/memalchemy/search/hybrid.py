@@ -53,9 +53,10 @@ def fusion_depth(limit: int) -> int:
 def fuse(rankings: list[list[Ranked]], alpha: float | None = None) -> list[Ranked]:
     """Fuse a ranking by text and one by vector.
 
-    An item scores ``weight / (10 + rank)`` in each ranking that has it. *alpha* is the weight of
-    the ranking by vector, 0 to 1, and ``1 - alpha`` that of the one by text; by default both are
-    one half. Scores are 0 to 1: an item that is first in both has 1.
+    Each ranking that has an item adds ``weight / (10 + rank)``, and the score is the share of the
+    highest possible sum, so that an item that is first in both has 1. *alpha* is the weight of the
+    ranking by vector, 0 to 1, and ``1 - alpha`` that of the one by text; by default both are one
+    half.
     """
     share = 0.5 if alpha is None else alpha
     weights = 1 - share, share

@@ -1,6 +1,6 @@
-"""Answers that the HTTP server keeps for repeated requests, of which an erasure leaves none.
+"""Answers that the HTTP server keeps for repeated requests, and their erasure.
 
-An answer may hold what a request removed, and names threads. Which, only its payload says: so an
+An answer may hold what a request removed, and names threads. Only its payload says which, so an
 erasure takes all answers of the tenant. That a request was done is kept elsewhere, without content.
 """
 
@@ -29,7 +29,7 @@ def delete_kept_answers(dialect: Dialect) -> Executable:
 def erase_kept_answers(dialect: Dialect, tenant: str) -> Program[None]:
     """Erase the kept answers of a tenant.
 
-    It comes after the erasure of what they tell about: a write that waited for that has stored its
+    Call it after the erasure of threads and items: a write that waited for that has stored its
     answer by then.
     """
     yield (

@@ -56,7 +56,7 @@ def in_scope(table: Any, below: bool) -> ColumnElement[bool]:
 
 @varies
 def routed_items(dialect: Dialect, below: bool, *tables: Any) -> list[ColumnElement[bool]]:
-    """Return what a search of a namespace says of tables that are joined to its rows: nothing."""
+    """Return the conditions on tables that a search of a namespace joins to its rows: none."""
     return []
 
 

@@ -1,7 +1,7 @@
-"""Hold the items and vectors that a read returns to their signatures.
+"""Verify the signatures of the items and vectors that a read returns.
 
-A search ranks by columns that it does not check: words of many rows, and all vectors. What it
-returns is checked, each row by what it was found by.
+A search ranks by columns that it does not verify: words of many rows, and all vectors. The rows
+that it returns are verified, with the words or the vector by which each was found.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from memalchemy.statements import Program, statement
 def check_items(
     tenant: str, rows: Iterable[Any], signing: SigningKeys, *, words: bool = False
 ) -> None:
-    """Hold rows of `scope.stored` columns to their signatures; with *words* those, too.
+    """Verify rows of `scope.stored` columns by their signatures; with *words*, these as well.
 
     Raises:
         Corrupt, NotSigned, KeyMissing: a row is not what was signed at its place; it is named.
@@ -47,10 +47,10 @@ def hold_missing_items(
 ) -> Program[None]:
     """Check that items which no read has found may be missing, if *keys* have an anchor.
 
-    Two statements for each that the anchor has.
+    It takes two statements for each item that the anchor has.
 
     Raises:
-        Corrupt: the anchor has one, and it has neither expired nor been removed with a key.
+        Corrupt: the anchor has an item that has neither expired nor been removed with a key.
     """
     if keys.anchor is None:
         return
@@ -75,7 +75,7 @@ def read_any_item(dialect: Dialect) -> Executable:
 
 
 def check_vectors(tenant: str, rows: Iterable[Any], signing: SigningKeys) -> None:
-    """Hold vectors, read with the ``version`` of their items, to their signatures.
+    """Verify vectors, read with the ``version`` of their items, by their signatures.
 
     Raises:
         Corrupt, NotSigned, KeyMissing: one is not what was signed at its place and version.

@@ -171,9 +171,9 @@ def narrowed_items(dialect: Dialect, below: bool) -> Executable:
 def newest_narrowed(dialect: Dialect, below: bool, words: bool) -> Executable:
     """Select the newest ``p_limit`` of the items that may pass a filter, whole; none if too many.
 
-    With *words* a whole item has its words, too.
-    Too many are more than ``p_most``; ``p_beyond`` is one more. Each row has their ``number``. At
-    least one row comes back: the columns of an item are NULL in it if there is none.
+    With *words* a whole item has its words, too. More than ``p_most`` items are too many;
+    ``p_beyond`` is that number and one. Each row has the ``number`` of items. There is always a
+    row: without an item its columns are NULL.
     """
     within = dialect.text.items_in_scope(below)
     marks = [within.c[name] for name in ("updated_at", "namespace", "key")]

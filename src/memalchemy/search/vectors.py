@@ -669,7 +669,7 @@ class BruteForceRanking:
         return found
 
     def _proven(self, best: list[Found]) -> Program[list[Neighbour]]:
-        """Read hits with their vectors once more, hold these to their signatures, and return them.
+        """Read hits again with their vectors, verify the signatures of these, and return the hits.
 
         A hit has the distance of the vector that its signature proves, whatever was compared. One
         that has expired or was removed is left out, and so is one that has no such vector any more,

@@ -104,18 +104,18 @@ class HTTPCheckpointer(Generic[State]):
         *,
         ttl: Seconds | None = None,
     ) -> str | None:
-        """Save what a function makes of the newest state, and lose no save of others.
+        """Apply a function to the newest state and save the result; no save of others is lost.
 
         *function* runs here, and is called again if others save the thread meanwhile. It takes the
         state, or ``None`` if there is none, and returns the new state, or ``LEAVE`` to save
         nothing, as for `memalchemy.Checkpointer.change`. A checkpoint that was replaced under its
         own id meanwhile may be taken for the one that was read.
 
-        Returns the id of the checkpoint that is the newest then; ``None`` without one.
+        Returns the id of the newest checkpoint after the call; ``None`` if there is none.
 
         Raises:
             InvalidArgument: the function returned ``None``; nothing was saved.
-            Conflict: others were faster 20 times; nothing was saved.
+            Conflict: others saved first 20 times; nothing was saved.
             CapabilityMissing: the server is somebody else's; nothing was sent.
         """
 
@@ -263,7 +263,7 @@ class HTTPCheckpointer(Generic[State]):
         all_namespaces: bool = False,
         dry_run: bool = False,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); return how many."""
+        """Delete checkpoints that no given rule keeps (see `Retention`); return their number."""
 
     def query_by_metadata(
         self,
@@ -338,14 +338,15 @@ class HTTPCheckpointer(Generic[State]):
     ) -> int:
         """Remove expired threads, and those that were not saved for *older_than_days*.
 
-        With ``None`` only expired ones. Returns how many checkpoints went.
+        With ``None`` only expired ones. Returns the number of removed checkpoints and entries.
         """
 
 class HTTPConversation:
     """Messages of a thread in order, on ``memalchemy serve``, as in `memalchemy.Conversation`.
 
-    A policy that selects those which go to the model runs here: ``manager.async_apply`` of what
-    `history` returns. Outages are exceptions, as of `HTTPCheckpointer`, whose arguments these are.
+    A policy that selects messages for the model runs in the client: ``manager.async_apply`` with
+    what `history` returns. Outages are exceptions, as of `HTTPCheckpointer`, whose arguments these
+    are.
 
     Args:
         thread_id: the thread.
@@ -531,10 +532,10 @@ class HTTPStore:
         ``DELETE``, as for `memalchemy.Store.change`. An item that was deleted and made anew
         meanwhile may be taken for the one that was read.
 
-        Returns the value that is there then; ``None`` without one.
+        Returns the value after the call; ``None`` if there is none.
 
         Raises:
-            Conflict: others were faster 20 times; nothing was changed.
+            Conflict: others wrote first 20 times; nothing was changed.
         """
 
     def clear_namespace(self, namespace: Namespace, *, prefix: bool = False) -> int:

@@ -915,7 +915,7 @@ def _with_left_out(outcome: Outcome, logs: Sequence[_Readable]) -> Outcome:
 
 
 async def _asked(adapter: Awaitable[Any]) -> Any:
-    """Return what an adapter returns; a framework's own error is the one that it was made of."""
+    """Return what an adapter returns; raise the cause of a framework's own error instead of it."""
     try:
         return await adapter
     except (MemalchemyError, *UNREADABLE):

@@ -31,7 +31,7 @@ class Unusable(ValueError):
 
 
 def problem_of(error: BaseException) -> str:
-    """Return what is wrong with a record, of which an error tells; nothing of it is quoted."""
+    """Describe the problem of a record from an error that it caused, without quoting the record."""
     if isinstance(error, Unusable):
         return str(error)
     if isinstance(error, MemalchemyError):

@@ -40,7 +40,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of a log, and when it was stored at the earliest: never before the row before it."""
+    """A row of a log, with a time of storage that is never before that of the row before it."""
 
     log: Log
     row: Any

@@ -39,8 +39,8 @@ async def list_changes(
 ) -> Record:
     """Return the threads that were written since a token, and a new token.
 
-    Without *since*, only the token of now. With *scope* also the items that were written in it, and
-    their number, up to `SORTED`; of a tree with as many items none are named.
+    Without *since*, only the token of now. With *scope* also its items that were written, and the
+    number of its items, up to `SORTED`; of a tree with that many items none are named.
     """
     now = datetime.now(UTC)
     if since is None:
@@ -54,7 +54,7 @@ async def list_changes(
     count, items = (0, []) if scope is None else await _changed_items(db, scope, after)
     rows = [*logs, *items]
     newest = max((row.updated_at for row in rows), default=after)
-    # Of what is older than this a token need not know that it was seen.
+    # A token need not list what is older than this as seen.
     bound = max(min(newest, now) - OVERLAP, after)
     second = truncate_to_second(bound)
     marks_of = {_mark(row): row for row in rows}

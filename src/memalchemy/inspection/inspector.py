@@ -68,7 +68,7 @@ class Inspector:
     async def overview(self) -> Record:
         """Return what the database is, and how much is in it.
 
-        In a large database sizes are projected from a random sample: ``estimated``.
+        In a large database, where ``estimated`` is true, sizes are projected from a random sample.
         """
         sums = await self._storage.sums()
         items = await count_items(self.db, (), below=True, most=COUNTED)
@@ -106,10 +106,10 @@ class Inspector:
     ) -> Record:
         """Return the threads that were written since a token, and a new token.
 
-        Without *since*, only the token of now. One look into an index. With *items* also the items
-        of a namespace, with *below* also of those below it: ``items`` are those that were written,
-        and ``count`` is how many there are, up to 5,000, which tells of those that were deleted. Of
-        a larger tree of namespaces no items are named: no index has them by time.
+        Without *since*, only the token of now. It is one look into an index. With *items*, a
+        namespace, ``items`` are those written in it, with *below* also in all below it, and
+        ``count`` is the number of its items, up to 5,000, which shows deletions. Of a larger tree
+        of namespaces no items are named: no index has them by time.
         """
         scope = ItemScope(check_namespace(namespace), below) if items else None
         return await list_changes(self.db, since, scope)
@@ -168,9 +168,9 @@ class Inspector:
     ) -> Record:
         """Return the messages that a step added: those after the common beginning with its parent.
 
-        Of more than *limit* the newest. Of a step whose parent was deleted it is the last message
-        alone. ``total`` counts all messages of the state, and ``waiting`` has the interrupts that
-        the state itself holds; those of LangGraph are pending writes.
+        Of more than *limit* they are the newest. For a step whose parent was deleted it is the last
+        message alone. ``total`` counts all messages of the state, and ``waiting`` has the
+        interrupts that the state itself holds; those of LangGraph are pending writes.
         """
         return await read_added_messages(
             self._states, thread_id, namespace, at=at, limit=limit, whole=whole
@@ -301,7 +301,7 @@ class Inspector:
     ) -> Record:
         """Return a page of items, the last written first; with *below* also of lower namespaces.
 
-        Those of a large tree of namespaces come in the order of namespaces and keys: ``order``.
+        Items of a large tree of namespaces are in the order of namespaces and keys: see ``order``.
         With a *query* they are those that hold its words, the best first. Internal items are left
         out as `namespaces` does it.
         """

@@ -1,4 +1,4 @@
-"""Storage: how much of what is held, and what takes the space."""
+"""Storage: the numbers and sizes of what a database holds, and what takes the space."""
 
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ class Storage:
 async def _sum_frameworks(db: Database) -> Record:
     """Return the numbers of threads and checkpoints, and their bytes, by framework.
 
-    A thread that is in several namespaces is one, and one in each framework for each namespace.
+    A thread in several namespaces counts once in ``threads``, unless that is estimated, and once
+    for each namespace in its framework.
     """
     frameworks = await _count_logs(db, exact=False)
     total = sum(frameworks.values())

@@ -87,8 +87,8 @@ async def list_items(
 ) -> Record:
     """Return a page of items, the last written first; with *below* also of lower namespaces.
 
-    Those of a large tree of namespaces come in the order of namespaces and keys: ``order``.
-    With *words* they are those that hold them, the best first.
+    Items of a large tree of namespaces are in the order of namespaces and keys: see ``order``. With
+    *words* they are those that hold these words, the best first.
     """
     top = check_namespace(namespace)
     internal = internal or is_internal(top)
@@ -160,7 +160,7 @@ async def read_item(
 
 
 async def _list_vectors(db: Database, item: Mapping[str, Any], most: int) -> Any:
-    """Return which vectors an item has, the first *most*; held to its signature."""
+    """Return which vectors an item has, the first *most*, verified by its signature."""
 
     def check() -> Program[None]:
         if db.signing.signs:

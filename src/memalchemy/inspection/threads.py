@@ -116,7 +116,7 @@ async def page_of_heads(
 
 
 class _Scope:
-    """The logs of a framework, or of the tenant: what statements of them take."""
+    """Scope of statements: the logs of a framework, or of the tenant."""
 
     def __init__(self, db: Database, framework: str) -> None:
         self.db = db

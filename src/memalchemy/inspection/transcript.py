@@ -76,9 +76,9 @@ async def read_added_messages(
 ) -> Record:
     """Return the messages that a step added: those after the common beginning with its parent.
 
-    Of more than *limit* the newest. Of a step whose parent was deleted it is the last message
-    alone. ``total`` counts all messages of the state, and ``waiting`` has the interrupts that the
-    state itself holds; those of LangGraph are pending writes.
+    Of more than *limit* they are the newest. For a step whose parent was deleted it is the last
+    message alone. ``total`` counts all messages of the state, and ``waiting`` has the interrupts
+    that the state itself holds; those of LangGraph are pending writes.
     """
     log = log_of(states.db, thread_id, namespace)
     info = await states.require_checkpoint(log, at)

@@ -1,6 +1,6 @@
-"""Read a tenant for an anchor: make records of what is there, and hold it to the anchor before.
+"""Reading of a tenant for an anchor: the records of its logs and items, checked against the last.
 
-Heads and items are read page by page, and each is held to its signature first.
+Heads and items are read page by page, and the signature of each is verified first.
 """
 
 from __future__ import annotations
@@ -60,27 +60,27 @@ from memalchemy.search.scope import ITEMS, in_scope, key_lists, scope_binds
 from memalchemy.statements import Program, after_key, column_bind, program_of, statement
 
 KEPT = timedelta(days=30)
-"""The time for which it is noted at least what was removed, for anchors that are older."""
+"""The least time for which notes of removals are kept, for anchors that are older."""
 
 ITEMS_AT_ONCE = 100
 REGISTRY = Intent("transaction", brings_signatures=True, repeatable=True)
-"""For the registry of anchors, whose rows are signed here."""
+"""Intent of programs on the registry of anchors, which sign its rows themselves."""
 
 _UNSIGNED = "it has no signature"
-"""The fault of what is not signed where that is allowed: it can be in no anchor."""
+"""The fault of an unsigned row where that is allowed: it can be in no anchor."""
 
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class AnchorFinding:
-    """Something that a database has not as an anchor tells it.
+    """Contradiction between a database and an anchor.
 
     Attributes:
         sentence: what is wrong.
         thread_id: the thread; with *namespace* as it is stored.
-        key: the key of an item, in *namespace*. Of something that is not there an anchor does not
-            tell the name: all three are ``None`` then.
+        key: the key of an item, in *namespace*. An anchor does not reveal names: if the database
+            lacks the log or item, all three are ``None``.
     """
 
     sentence: str
@@ -119,7 +119,7 @@ def _has_live(section: Section) -> bool:
 
 
 class RowCounter:
-    """Count of rows, which tells a caller of them."""
+    """Count of rows, which is reported to a caller."""
 
     def __init__(self, tell: Progress | None) -> None:
         self._tell = tell
@@ -133,7 +133,7 @@ class RowCounter:
 
 
 class TenantReading:
-    """Reading of one tenant, for a new anchor or to hold it to one."""
+    """Reading of one tenant, for a new anchor or for a check against one."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class TenantReading:
         return Section(code, anchoring.database_id, anchoring.latest, records)
 
     async def hold(self, thread_id: str | None) -> None:
-        """Hold the tenant, or one of its threads, to the anchor."""
+        """Check the tenant, or one of its threads, against the anchor."""
         if self._section is None:
             return
         anchoring = await self._db.run(self._anchoring_program, READ)
@@ -234,7 +234,7 @@ class TenantReading:
         )
 
     def _older_than_anchor(self, anchoring: Anchoring | None) -> str | None:
-        """Return that the registry does not know of the last anchor, as that of a backup."""
+        """Return the finding that the registry lacks the last anchor, as that of a backup does."""
         section = self._section
         if section is None or anchoring is None or anchoring.latest >= section.taken_at:
             return None
@@ -257,13 +257,13 @@ class TenantReading:
                 self._removals |= genuine_removal(self._db.tenant, row, self._keys)
 
     async def _forget_before(self, moment: datetime) -> None:
-        """Delete notes of removals that the last anchor has taken in, a month after they were."""
+        """Delete notes of removals before *moment*, which the last anchor includes."""
         binds = {"k_tenant": self._db.tenant, "p_before": moment - TOLERANCE}
         statement = delete_old_removals(self._db.dialect)
         await self._db.run(partial(program_of, statement, binds=binds), REGISTRY)
 
     async def _forget(self, codes: Sequence[bytes]) -> None:
-        """Delete the notes of what was removed and is there again, which was accepted."""
+        """Delete notes of removed logs and items that exist again, which was accepted."""
         d = self._db.dialect
         listed = [(code.hex(),) for code in codes]
         for keys in d.statements.list_batches("p_keys", listed):
@@ -346,9 +346,10 @@ class TenantReading:
         fault: str | None,
         finding: AnchorFinding,
     ) -> None:
-        """Hold something that is there to the anchor before, and take it into the new one.
+        """Check a log or item against the last anchor, and take it into the new one.
 
-        A *fault* of its signature is a finding where an anchor is taken; otherwise others tell it.
+        A *fault* of its signature is a finding where an anchor is taken; otherwise `verify` reports
+        it.
         """
         code = known = self._keys.identity_code(self._key_id, identity)
         if self._before is not None and self._section is not None and not self._same_key:
@@ -362,7 +363,7 @@ class TenantReading:
             self._found(replace(finding, sentence=why))
 
     def _refusal(self, code: bytes, life: Life, is_tombstone: bool) -> str | None:
-        """Return why something that is there cannot be what was written; ``None`` if it can."""
+        """Return why a log or item contradicts the anchor or a removal; ``None`` if it does not."""
         section, record = self._section, None
         if section is not None:
             index = section.index(code)
@@ -379,7 +380,7 @@ class TenantReading:
         return None
 
     def _refusal_of_tenant(self, section: Section, record: Record | None, life: Life) -> str | None:
-        """Return that something is of before the removal of the whole tenant, if it is."""
+        """Return the finding that a log or item is from before the removal of its whole tenant."""
         proof = self._removals.get(section.tenant)
         if proof is None:
             return None
@@ -427,14 +428,14 @@ class TenantReading:
                 self._records.append(self._gone(code, record))
 
     def _gone(self, code: bytes, record: Record) -> bytes:
-        """Return the packed record of something that is not there any more."""
+        """Return the packed record of a log or item that was removed."""
         proof = self._removals.get(code)
         last = record.life if proof is None else max(record.life, proof.life)
         return pack_record(code, Record(last, True))
 
 
 def _fault(row: Any, check: Callable[[], object]) -> str | None:
-    """Return what is wrong with the signature of a row, or that it has none, which is allowed."""
+    """Return the fault of a row's signature, or that it has none, which is allowed."""
     try:
         check()
     except (Corrupt, KeyMissing) as error:
@@ -453,9 +454,9 @@ _ORDERS = {
 
 @statement(proves="head", which=tuple(_ORDERS), after=(True, False))
 def list_heads(dialect: Dialect, which: str, after: bool) -> Executable:
-    """Select a page of what is signed of the heads of a tenant or a thread, tombstones too.
+    """Select a page of the signed columns of the heads of a tenant or a thread, tombstones too.
 
-    Or of those of the tenant that have changed since ``p_since``.
+    Or of the heads of the tenant that have changed since ``p_since``.
     """
     names = (*HEAD, "signature", *(("active_at",) if which == "changed" else ()))
     where = [THREADS.c.tenant == column_bind(THREADS.c.tenant, "k")]

@@ -1,7 +1,7 @@
 """Take an anchor of a database.
 
-The next anchor of a tenant reads what has changed since the last, and takes the other records over
-as they are: so what was removed without a proof stays in it, and whoever reads everything finds it.
+The next anchor of a tenant reads what has changed since the last one, and keeps its other records.
+So a log that was removed without proof stays in it, and a full reading finds it.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ async def anchor(
 ) -> Anchor:
     """Take an anchor of what the tenant of *db* has stored: keep it where its writers cannot go.
 
-    With the *previous* anchor only what has changed since is read, and held to it; the rest is
-    taken over from it. Nothing of the database is changed but memalchemy's own registry: from the
-    first anchor of a tenant on it is noted there what is removed.
+    With the *previous* anchor only what has changed since is read, and checked against it; the rest
+    is copied from it. The database is not changed, except for memalchemy's own registry: from the
+    first anchor of a tenant on, removals are noted there.
 
     Args:
         previous: the last anchor of this database. Its other tenants stay in the new one.
         all_tenants: take all tenants in.
         full: read everything, not only what has changed.
-        accept_rollback: take an anchor of what is there, whatever *previous* tells of it. For a
-            backup that was restored on purpose, or rows that were removed without a key.
+        accept_rollback: take an anchor of the database as it is, even if it contradicts *previous*.
+            For a backup that was restored on purpose, or rows that were removed without a key.
         progress: called with the number of logs and items so far.
 
     Raises:
         ValueError: *db* has no signing keys.
-        Corrupt: the database is not what *previous* tells, something in it is not what was signed,
-            or *previous* is an anchor of another database, or was changed. There is no new anchor.
+        Corrupt: the database contradicts *previous*, a row is not what was signed, or *previous* is
+            an anchor of another database, or was changed. There is no new anchor.
         KeyMissing: *previous* was made with another key.
         ReadOnly, CapabilityMissing: the registry cannot be written; or *all_tenants*, and row-level
             security shows the role one of them.

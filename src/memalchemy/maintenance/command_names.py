@@ -16,7 +16,7 @@ def anchor_command(tenant: str | None) -> str:
 
 
 def verify_anchor_command(tenant: str | None) -> str:
-    """Return the command that holds a tenant, or for ``None`` all tenants, to an anchor."""
+    """Return the command that checks a tenant, or for ``None`` all tenants, against an anchor."""
     return _of_tenants(tenant, "verify --anchor FILE")
 
 

@@ -110,10 +110,10 @@ BATCH_BYTES = 8 * 1024 * 1024
 """The rows and bytes of a log that are held at once. After so many bytes a transaction ends."""
 
 NAMED_LEFT_OUT = 1_000
-"""The number of logs and items that were left out which a report names."""
+"""Maximum number of left-out logs and items that a report names."""
 
 NAMED_FINDINGS = 3
-"""The number of things that are wrong with a log or an item which its reason names."""
+"""Maximum number of faults that the reason for leaving out a log or an item names."""
 
 NAMED_CONFLICTS = 5
 """The number of logs and items that an error names."""
@@ -179,10 +179,10 @@ async def copy(
 
     Before anything is written, all of the source is compared with the target. What the target has
     under the same keys must be equal, or be what an earlier copy left and nobody has written to
-    since; otherwise the copy is refused. A log that was copied and changed in the source since is
-    replaced by the source's of now, an item if the source's version of it is later, or was put
-    again after the target's was last written; both also if the source's keys have changed. What the
-    source no longer has stays on the target.
+    since; otherwise the copy is refused. A log that was copied and has changed in the source since
+    is replaced. An item is replaced if the source's version of it is later, or was put again after
+    the target's was last written. Both are replaced, too, if the source's keys have changed. What
+    the source no longer has stays on the target.
 
     Others may write to the source meanwhile. A log is copied as of one moment, and so is an item
     with its vectors; different logs are as of different moments. Run it again for what came since.
@@ -304,7 +304,7 @@ class DatabaseCopy:
         self._tell(logs=counts[0], items=counts[1])
 
     async def _refuse_never_signed(self) -> None:
-        """Refuse tenants without any signature, if the target believes only what is signed.
+        """Refuse tenants without any signature, if the target accepts only signed rows.
 
         Raises:
             NotSigned: there is one.
@@ -481,7 +481,7 @@ class DatabaseCopy:
         self._raise_findings(report)
 
     async def _check_item(self, items: Sequence[Values], vectors: Sequence[Values]) -> None:
-        """Check an item and its vectors; the library's own are held to their signatures alone."""
+        """Check an item and its vectors; of the library's own items only the signatures."""
         report, item = ReportBuilder(), items[0]
         tenant, namespace, key = (item[name] for name in ITEM_KEY)
         keyring, location = self._keyring(tenant), StoreNamespace(tenant, namespace)

@@ -1,9 +1,9 @@
-"""Tell the words that a save or a put gave to a row from those that somebody put there.
+"""Tell the words that a save or a put wrote from those that somebody else added to a row.
 
 A database whose settings allow no readable words may have some all the same: it allowed them
-before, or whoever can write to its tables has edited a row. Of a signed row its signature tells
-which. Of another the payload does, which nobody without a key can write: words of its own are those
-that are made of it.
+before, or whoever can write to its tables has edited a row. For a signed row the signature tells
+which. For another row the payload does, which nobody without a key can write: the row's own words
+are those that are made from it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class OwnWords:
     async def has(self, table: str, row: Any) -> bool:
         """Return whether a row of a log, or an item, has words or terms that are its own.
 
-        Those that the settings allow are not looked at. A row that cannot be read or opened has
-        none. One that is not encrypted yet has: its words are worth what its payload is.
+        Words that the settings allow are not looked at. A row that cannot be read or opened has no
+        words of its own. A row that is not encrypted yet has some: they are as genuine as its
+        payload.
 
         Args:
             row: what names the row.
@@ -105,8 +106,8 @@ async def _item_has(db: Database, named: Any) -> bool:
 def _has_own_terms(stored: str | None, value: Any, metadata: Mapping[str, Any]) -> bool:
     """Return whether field terms are those of an item, at least one of them of its value.
 
-    The terms of metadata can be made without a key. So they count for an item alone whose value
-    has no fields.
+    The terms of metadata can be made without a key. So they count only for an item whose value has
+    no fields.
     """
     own = words_of_fields(value) or words_of_fields(metadata)
     found = set((stored or "").split())

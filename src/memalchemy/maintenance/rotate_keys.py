@@ -96,7 +96,7 @@ class KeyUse:
     """The number of rows under one key.
 
     Attributes:
-        key_id: an id, from which the key cannot be told; ``None`` stands for what is not encrypted.
+        key_id: an id, which does not reveal the key; ``None`` for rows that are not encrypted.
         state: ``first`` (the key that encrypts), ``given``, ``missing``, or ``plaintext``.
         rows: rows of logs.
         items: items of stores.
@@ -135,8 +135,8 @@ class PlainRow:
 class RotationReport:
     """The result of `rotate_keys`.
 
-    In a tenant that is encrypted already, somebody else may have written what is not encrypted:
-    *adopted* and *refused* name such rows, the first `NAMED_ROWS` of each.
+    In a tenant that is encrypted already, rows that are not encrypted may be forged: *adopted* and
+    *refused* name such rows, the first `NAMED_ROWS` of each.
 
     Attributes:
         uses: the keys that are in use at the end.
@@ -189,13 +189,13 @@ async def rotate_keys(
     is and named; the others are encrypted, and the older keys stay registered.
 
     Args:
-        all_tenants: every tenant's, not only that of *db*.
+        all_tenants: encrypt the rows of every tenant, not only of that of *db*.
         drop_vectors: remove vectors where they may not be held readable.
         drop_words: remove words and fields where they may not be held readable.
-        encrypt_plaintext: also encrypt what is not encrypted in a tenant that is. It is read as
-            genuine from then on, so see with *dry_run* first what it is. This is needed, too, where
-            an earlier run that began to encrypt a tenant was ended half way.
-        dry_run: change nothing; say what is under which key.
+        encrypt_plaintext: also encrypt the unencrypted rows of an encrypted tenant. They are read
+            as genuine from then on, so look at them with *dry_run* first. This is needed, too,
+            where an earlier run that began to encrypt a tenant was ended half way.
+        dry_run: change nothing; count the rows under each key.
         progress: called with rows done, and in all, as they were at the start.
 
     Raises:
@@ -324,7 +324,7 @@ class KeyRotation:
         self._refused: dict[PlainRow, None] = {}
 
     async def survey(self) -> RotationReport:
-        """Say what is under which key; change nothing."""
+        """Count the rows under each key; change nothing."""
         await self._read_registered_keys()
         counts = await self._count()
         vectors = await self._count_forbidden_vectors()
@@ -437,8 +437,8 @@ class KeyRotation:
     async def _count_losses(self) -> int:
         """Count the rows with words that a search would miss: not those that the run has to leave.
 
-        None is missed if no row has words of its own. Somebody has put the others there: they stop
-        no rotation, and are noted.
+        If no row has words of its own, none is missed: somebody else has put the words there, which
+        stop no rotation and are noted.
         """
         lost, own_words, has_own = 0, OwnWords(self.db), False
         for table in TABLES:
@@ -451,7 +451,7 @@ class KeyRotation:
         return lost if has_own else 0
 
     async def _count_strays(self) -> int:
-        """Note the rows of the tenant's logs that say another tenant; return their number."""
+        """Note the rows of the tenant's logs that name another tenant; return their number."""
         if self._scope == "all":
             return 0  # they are listed by what they say, and do not open there
         found = await self._read(list_strays(self.db.dialect), self._binds, ("log_id", "seq"))
@@ -699,10 +699,10 @@ class KeyRotation:
             self._registered.add(tenant)
 
     async def _unregister_unused_keys(self, counts: StoredCounts) -> None:
-        """Unregister the keys that nothing is under: a process that has no other may not write.
+        """Unregister keys without any row: a process that has no other key may not write.
 
-        None is if rows were left that are damaged, or name a key that was never registered: mended,
-        each may be under any of them.
+        No key is unregistered if rows were left that are damaged, or name a key that was never
+        registered: once mended, such a row may be under any key.
         """
         used = {encryption.key_id(one) for one in (*counts.rows, *counts.items) if one is not None}
         first = self.db.keyring.first_id
@@ -908,7 +908,7 @@ def list_rows(dialect: Dialect, table: str, scope: str, after: bool) -> Executab
 
 @statement(unproven=REPORTED)
 def list_strays(dialect: Dialect) -> Executable:
-    """Select rows that say another tenant than their log, which is of the tenant."""
+    """Select rows of the tenant's logs that name another tenant."""
     own = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
     names = (THREADS.c.tenant, THREADS.c.thread_id, THREADS.c.namespace)
     return (

@@ -70,13 +70,13 @@ MAX_REFUSED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """Something that was not signed.
+    """Row that was not signed.
 
     Attributes:
-        place: what it is, for people.
+        place: the row, for people.
         reason: why it was not signed.
         unsigned: it has no signature, which `adopt_unsigned` would take for genuine.
-        tenant: the tenant whose it is.
+        tenant: its tenant.
     """
 
     place: str
@@ -93,10 +93,10 @@ class SigningReport:
         logs: the logs that were looked at.
         items: the items that were looked at.
         signed: the rows that were signed, or would be.
-        refused: what was not signed, a thousand at most.
-        refused_count: the number of all of it.
-        unregistered: the ids of older keys that nothing is signed with any more: a process that has
-            no other may not write.
+        refused: the rows that were not signed, a thousand at most.
+        refused_count: the number of all of them.
+        unregistered: the ids of older keys with which no row is signed any more: a process that has
+            no other key may not write.
     """
 
     logs: int = 0
@@ -138,18 +138,18 @@ async def sign(
 ) -> SigningReport:
     """Sign what the tenant of *db* has stored with the first of its signing keys.
 
-    A row is held to the signature that it has, and keeps its content. In a tenant that was never
-    signed all rows are signed, after some seconds in which running processes without the key
-    notice that they may not write any more. In one that was, rows without a signature may be
-    forged: they are listed and left, and with them the log that they are of. If all is signed with
-    the first key then, the older ones are unregistered. Signatures of version 1, which leave
-    fractions of seconds out, are renewed.
+    The signature that a row has is verified first, and its content stays. In a tenant that was
+    never signed all rows are signed, after some seconds in which running processes without the key
+    notice that they may not write any more. In a signed tenant, rows without a signature may be
+    forged: they are listed and left, with the whole log that they belong to. If all rows are signed
+    with the first key at the end, the older keys are unregistered. Signatures of version 1, which
+    leave fractions of seconds out, are renewed.
 
     Args:
         thread_id: only this thread, and no items.
-        all_tenants: every tenant's, not only that of *db*.
+        all_tenants: sign the rows of every tenant, not only of that of *db*.
         adopt_unsigned: sign rows without a signature in a signed tenant, too.
-        resign: sign the thread as it is now, also where it is not what was signed. For a thread
+        resign: sign the thread as it is now, even if it does not match its signatures. For a thread
             that somebody has looked at and decided to keep.
         dry_run: change nothing.
         progress: called with the number of logs and items so far.
@@ -265,7 +265,7 @@ async def _finish(db: Database, older: Sequence[str], report: SigningReport) -> 
 
 
 def _counting_on(progress: Callable[[int], None] | None, done: int) -> Callable[[int], None]:
-    """Return what tells *progress* of a run that begins after *done* logs and items."""
+    """Return a callback that adds *done* to the logs and items of which it tells *progress*."""
     return lambda number: None if progress is None else progress(done + number)
 
 
@@ -372,7 +372,7 @@ class _Run:
 
     @contextmanager
     def _refusing(self, what: str, signature: bytes | None) -> Iterator[None]:
-        """Raise `_Refused` if a row is not what was signed, unless that is to be signed."""
+        """Raise `_Refused` if a row is not what was signed, unless it is to be signed as it is."""
         try:
             yield
         except NotSigned as error:

@@ -451,7 +451,7 @@ def _has_as_many_dead(before: Any, after: Any) -> bool:
 def _advice_after_vacuum(
     dialect: Dialect, schema: str | None, before: Any, after: Any, full: bool
 ) -> list[Advice]:
-    """Say what a vacuum has left of a table, and how to have it too."""
+    """Return the advice on what a vacuum has left of a table, and how to give it back."""
     if _has_as_many_dead(before, after):
         why = f"{after.name} still has {after.dead:,} dead rows: an open transaction may see them"
         commands = tuple(dialect.maintenance.shrink_commands(after.name, schema, full))

@@ -1,6 +1,6 @@
-"""Wall the tenants of a PostgreSQL database by row-level security, and take the wall down.
+"""Row-level security between the tenants of a PostgreSQL database: the wall, put up and taken down.
 
-A transaction then sees, and writes, the rows of the tenant that it has set, whatever its statements
+A transaction then sees and writes only rows of the tenant that it has set, whatever its statements
 ask for. memalchemy sets the tenant of a `Database` for everything that it sends.
 """
 
@@ -22,17 +22,17 @@ __all__ = ["TenantWall", "enforce", "enforce_script", "release", "release_script
 async def enforce(
     db: Database, *, admins: Sequence[str] = (), leakproof: bool = True
 ) -> TenantWall:
-    """Wall the tenants of *db* from each other; return the state after it. Safe to repeat.
+    """Turn on row-level security between the tenants of *db*; return the state. Safe to repeat.
 
     One transaction, in which each table is locked for a moment. Processes that have the database
-    open find the wall at their next statement and go by it. Where the policies are missing and
-    row-level security is on (`WallIncomplete`), open *db* with ``migrate="off"``.
+    open notice it at their next statement, and set their tenant from then on. Where the policies
+    are missing and row-level security is on (`WallIncomplete`), open *db* with ``migrate="off"``.
 
     Args:
         admins: roles that reach all tenants; they replace those of an earlier call.
         leakproof: if the role is a superuser, also mark the functions of text searches leakproof,
-            without which walled searches read all rows of the tenant. They are PostgreSQL's own, so
-            this is for the whole database, and `release` does not undo it.
+            without which searches behind row-level security read all rows of the tenant. They are
+            PostgreSQL's own, so this is for the whole database, and `release` does not undo it.
 
     Raises:
         CapabilityMissing: the database has no row-level security, or Citus has distributed its
@@ -57,9 +57,9 @@ async def enforce(
 
 
 async def release(db: Database) -> TenantWall:
-    """Take the wall down; return the state after it. Safe to repeat.
+    """Turn off row-level security between the tenants; return the state. Safe to repeat.
 
-    Row-level security stays on for tables that have policies of somebody else's.
+    It stays on for tables that have policies of somebody else's.
 
     Raises:
         CapabilityMissing, SchemaOutdated, AuthenticationFailed, ReadOnly: as of `enforce`.
@@ -76,7 +76,7 @@ async def release(db: Database) -> TenantWall:
 
 
 async def status(db: Database) -> TenantWall:
-    """Return how the tenants of *db* are walled for its role. Reads only.
+    """Return the state of row-level security for the role of *db*. Reads only.
 
     Raises:
         CapabilityMissing: the database has no row-level security.
@@ -88,8 +88,9 @@ async def status(db: Database) -> TenantWall:
 def enforce_script(
     dialect: Dialect, schema: str | None, *, admins: Sequence[str] = (), leakproof: bool = True
 ) -> list[str]:
-    """Return the statements of `enforce`, for the owner; with *leakproof* the last ones, behind a
-    comment, are for a superuser.
+    """Return the statements of `enforce`, for the owner of the tables.
+
+    With *leakproof* the last ones, behind a comment, are for a superuser.
     """
     wall = _wall(dialect)
     marks = ["-- As a superuser:", *wall.mark_leakproof()] if leakproof else []
@@ -111,7 +112,7 @@ def _wall(dialect: Dialect) -> RowLevelSecurity:
 
 
 def _begin(connection: Connection, db: Database) -> None:
-    """Lock out migrations, and check the schema, but not the wall that is built or taken down."""
+    """Lock out migrations, and check the schema, but not the policies that are about to change."""
     db.dialect.maintenance.lock_migrations(connection, db.schema)
     migrate.check(connection, schema=db.schema, tables=True)
 

@@ -1,8 +1,8 @@
 """Rebuild lost words: the search text of rows, and the field terms of items, from their payloads.
 
-A database that may not hold words readable has none: a rotation that was told to has removed them,
-or rows were written while they were not allowed. Once they are allowed again, they are made of the
-payloads, as a save makes them.
+A database that may not hold readable words has none: a rotation has removed them, or rows were
+written without them. Once words are allowed again, they are made from the payloads, as a save makes
+them.
 
 Whether a row without words should have some is a setting of the class that wrote it,
 ``index_text``, which the database does not know. A rotation that removes words notes the namespaces
@@ -169,7 +169,7 @@ async def rebuild_words(
         thread_id: only the logs of this thread, and no items.
         index_text: the keys of states that have words, as `Checkpointer` takes it.
         indexed_fields: JSON pointers of the only fields that have field terms; none: all have.
-        all_tenants: every tenant's, not only that of *db*.
+        all_tenants: rebuild the words of every tenant, not only of that of *db*.
         dry_run: change nothing; say what lacks words.
         progress: called with rows done, and in all, as they were at the start.
 

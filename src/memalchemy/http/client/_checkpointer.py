@@ -190,18 +190,18 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         *,
         ttl: Seconds | None = None,
     ) -> str | None:
-        """Save what a function makes of the newest state, and lose no save of others.
+        """Apply a function to the newest state and save the result; no save of others is lost.
 
         *function* runs here, and is called again if others save the thread meanwhile. It takes the
         state, or ``None`` if there is none, and returns the new state, or ``LEAVE`` to save
         nothing, as for `memalchemy.Checkpointer.change`. A checkpoint that was replaced under its
         own id meanwhile may be taken for the one that was read.
 
-        Returns the id of the checkpoint that is the newest then; ``None`` without one.
+        Returns the id of the newest checkpoint after the call; ``None`` if there is none.
 
         Raises:
             InvalidArgument: the function returned ``None``; nothing was saved.
-            Conflict: others were faster 20 times; nothing was saved.
+            Conflict: others saved first 20 times; nothing was saved.
             CapabilityMissing: the server is somebody else's; nothing was sent.
         """
         check_thread_id(thread_id)
@@ -486,7 +486,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         all_namespaces: bool = False,
         dry_run: bool = False,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); return how many."""
+        """Delete checkpoints that no given rule keeps (see `Retention`); return their number."""
         if thread_id is not None:
             check_thread_id(thread_id)
         body = {
@@ -508,7 +508,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
     ) -> int:
         """Remove expired threads, and those that were not saved for *older_than_days*.
 
-        With ``None`` only expired ones. Returns how many checkpoints went.
+        With ``None`` only expired ones. Returns the number of removed checkpoints and entries.
         """
         body = {
             "older_than_days": older_than_days,

@@ -1,8 +1,8 @@
 """`Connections`: the connections of a client to its server, in one event loop.
 
 httpx closes connections by coroutines alone, in their running loop, and opens them in the context
-of whoever asks first. So its pools get a backend from here that notes what they open, opens it in
-an empty context, and with which a client that is dropped, or whose loop has ended, closes it.
+of whoever asks first. So its pools get a backend from here. It opens connections in an empty
+context, and notes them, so that they are closed when a client is dropped or its loop has ended.
 """
 
 from __future__ import annotations

@@ -20,8 +20,9 @@ from memalchemy.state import Message
 class HTTPConversation(RemoteClient):
     """Messages of a thread in order, on ``memalchemy serve``, as in `memalchemy.Conversation`.
 
-    A policy that selects those which go to the model runs here: ``manager.async_apply`` of what
-    `history` returns. Outages are exceptions, as of `HTTPCheckpointer`, whose arguments these are.
+    A policy that selects messages for the model runs in the client: ``manager.async_apply`` with
+    what `history` returns. Outages are exceptions, as of `HTTPCheckpointer`, whose arguments these
+    are.
 
     Args:
         thread_id: the thread.

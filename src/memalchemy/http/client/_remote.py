@@ -171,7 +171,7 @@ class RemoteServer:
         return reply.status == 304
 
     async def create(self, request: Request) -> Answer | None:
-        """Put something under a name that nobody else has; ``None`` if an attempt before did it."""
+        """Create something under a new name; return ``None`` if an earlier attempt did it."""
         reply = await self._send(request, {"If-None-Match": "*"})
         if reply.status == 412 and reply.maybe_applied:
             return None

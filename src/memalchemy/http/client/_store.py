@@ -232,10 +232,10 @@ class HTTPStore(RemoteClient):
         ``DELETE``, as for `memalchemy.Store.change`. An item that was deleted and made anew
         meanwhile may be taken for the one that was read.
 
-        Returns the value that is there then; ``None`` without one.
+        Returns the value after the call; ``None`` if there is none.
 
         Raises:
-            Conflict: others were faster 20 times; nothing was changed.
+            Conflict: others wrote first 20 times; nothing was changed.
         """
         change = ItemChange(function)
 

@@ -151,7 +151,7 @@ def app(
 
 
 def _cors(origins: Collection[str]) -> list[Middleware]:
-    """Return what answers the questions of browsers about pages of other origins."""
+    """Return the middleware that answers browsers about pages of other origins."""
     if not origins:
         return []
     return [

@@ -340,7 +340,7 @@ async def search_data(context: RequestContext, body: schemas.SearchDataBody) -> 
 
 @endpoints.add(operations.prune)
 async def prune(context: RequestContext, body: schemas.PruneBody) -> Any:
-    """Delete checkpoints that every given rule lets go."""
+    """Delete checkpoints that no given rule keeps."""
     return {"count": await context.checkpointer.prune(**body.model_dump())}
 
 

@@ -42,7 +42,7 @@ class Conditions:
         return self.if_none_match is not None and _names(self.if_none_match, tag)
 
     def check(self, tag: str | None) -> None:
-        """Check the conditions of a write; *tag* is of what is there, ``None`` if nothing is.
+        """Check the conditions of a write; *tag* is that of what is stored, ``None`` if nothing is.
 
         Raises:
             Problem: one of them does not hold (412).

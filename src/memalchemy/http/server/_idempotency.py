@@ -66,8 +66,8 @@ async def answer_once(context: RequestContext, key: str, request: str, write: Wr
         try:
             answer = await _write_and_store(context, key, request, write)
         except TenantNotSet:
-            # The tenants were walled while this server ran. Nothing was done, and the wall is known
-            # to the next transaction.
+            # Row-level security was turned on while this server ran. Nothing was done, and the next
+            # transaction knows of it.
             await context.db.tenant_wall()
             answer = await _write_and_store(context, key, request, write)
     except (MemalchemyError, Problem) as error:

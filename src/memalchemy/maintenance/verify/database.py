@@ -76,14 +76,15 @@ async def verify(
 
     Args:
         thread_id: only the logs of this thread, in all namespaces, and no items.
-        all_tenants: every tenant's, not only that of *db*.
+        all_tenants: check every tenant, not only that of *db*.
         sample: read so many states and items (a whole number) or such a share of them (a fraction
             under 1), drawn at random, each state with the chain it is rebuilt from, instead of
             everything. What needs all rows is left out: the database's own check, orphans,
             lineage, counters.
         repair: rebuild a text index that is wrong. Nothing else is ever changed.
-        anchor: also hold each log and item to this anchor, and look for those that it has and the
-            database has not; not with *sample*. Of one thread what is there is held to it.
+        anchor: also check each log and item against this anchor, and look for those that the
+            database lacks; not with *sample*. With *thread_id* only the logs that exist are
+            checked.
         progress: called with positions and items done, and in all, as they were at the start.
 
     Raises:
@@ -203,7 +204,7 @@ class DatabaseCheck:
         return sorted(found, key=encode_id)
 
     async def _compare_registered_keys(self, tenants: Sequence[str]) -> None:
-        """Find the tenants that are signed and no key was given, or that have no key yet."""
+        """Find signed tenants for which no key was given, and tenants that have no key yet."""
         scope = "all" if self._all_tenants else "tenant"
         statement = read_registered_keys(self.db.dialect, scope=scope)
         registered = await run_query(self.db, statement, self._binds(self.db.tenant))
@@ -356,7 +357,7 @@ class DatabaseCheck:
     # --- Anchors -----------------------------------------------------------------------------
 
     async def _hold_to_anchor(self, anchor: AnchorCheck, tenants: Sequence[str]) -> None:
-        """Hold heads and items to an anchor. What their signatures do not prove is told before."""
+        """Check heads and items against an anchor. Wrong signatures were reported before."""
 
         accepting = anchor_command(None if self._all_tenants else self.db.tenant)
         remedy = (

@@ -153,7 +153,7 @@ class ItemCheck:
                 await self.check_item(location, row)
 
     async def check_item(self, location: StoreNamespace, row: Any) -> None:
-        """Open an item, hold it to its signature, and compare its words with it.
+        """Open an item, verify its signature, and compare its words with its value.
 
         Args:
             row: a row of `read_items`, or another that has its columns.
@@ -217,7 +217,7 @@ class ItemCheck:
                 self.check_vector(location, row)
 
     def check_vector(self, location: StoreNamespace, row: Any) -> None:
-        """Look whether a vector can be searched, and hold it to its signature.
+        """Check that a vector can be searched, and verify its signature.
 
         Args:
             row: a row of `read_vectors`, or another that has its columns.
@@ -250,7 +250,7 @@ class ItemCheck:
         signature: bytes | None,
         vectors: Sequence[bytes | None],
     ) -> None:
-        """Check that an item has the vectors, of which it is given the signatures, that it had."""
+        """Check that an item has all its vectors and no others, given their signatures."""
         try:
             self._keyring.signing.check_vectors(signature, vectors)
         except (Corrupt, KeyMissing) as error:
@@ -466,7 +466,7 @@ def read_vector_sets(dialect: Dialect) -> Executable:
 
 @statement(unproven=REPORTED)
 def list_orphans(dialect: Dialect) -> Executable:
-    """Select the items of a tenant that have vectors and are not there."""
+    """Select the keys of a tenant's vectors whose items do not exist."""
     there: Any = select(literal_column("1")).select_from(ITEMS).where(same_item(ITEMS, EMBEDDINGS))
     place = (EMBEDDINGS.c.namespace, EMBEDDINGS.c.key)
     return (

@@ -1,4 +1,4 @@
-"""Checks of single rows of a log: is its place in its chain right, and does it decode.
+"""Checks of single rows of a log: of their places in chains, and of their payloads.
 
 No database is used here. A row is anything with the columns of the statements `logs.read_rows` or
 `logs.read_chain`.

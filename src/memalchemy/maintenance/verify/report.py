@@ -164,7 +164,7 @@ class Location(Protocol):
 
     @property
     def tenant(self) -> str:
-        """Return the tenant whose it is."""
+        """Return its tenant."""
         ...
 
     def binds(self) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class Location(Protocol):
 
 
 class SharedCause(NamedTuple):
-    """Reason that many rows of a tenant cannot be read or proven, told by one finding for all.
+    """Reason that many rows of a tenant cannot be read or proven, reported as one finding.
 
     Attributes:
         code: ``key``, ``signing-key``, or ``signature`` for a tenant that was never signed, or

@@ -1,4 +1,4 @@
-"""The check of the text indexes: do they find the rows, does the database use them, and repair.
+"""The check of the text indexes, that they find the rows and that the database uses them; repair.
 
 There are three: of the search text of logs (``deltas_search``), of the metadata of checkpoints
 (``checkpoints_meta``), and of the items of stores (``store_items_search``). Each is the whole

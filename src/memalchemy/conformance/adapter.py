@@ -295,7 +295,7 @@ async def tasks_lose_no_write(ground: Ground) -> None:
 
 @ADAPTER_CHECKS(PROMISES_PAGE)
 async def several_objects_lose_no_write(ground: Ground) -> None:
-    """It is the same with several adapters on one database, as several servers have them."""
+    """Adapters on one database, as servers have them, lose no write of each other under one id."""
     await _many_tasks(ground, [ground.adapter(), ground.reopened(), ground.reopened()])
 
 
@@ -342,7 +342,7 @@ def _check_order(ground: Ground, found: list[str], writers: dict[str, int], text
 
 @ADAPTER_CHECKS(PROMISES_PAGE)
 async def processes_lose_no_write(ground: Ground) -> None:
-    """It is the same with several processes."""
+    """Processes that write under one id at once lose no write of each other."""
     writers = [f"{who} " for who in "abc"[:PROCESSES]]
     async with ground.writers() as processes:
         async for told in processes.run("id", writers, WRITES * 3):

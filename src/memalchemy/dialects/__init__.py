@@ -1,4 +1,4 @@
-"""Dialects: everything that databases do differently. No other package names a database.
+"""Dialects: everything that databases do differently. No other package asks which one it is on.
 
 `Dialect` and its four parts (base.py) are the contract; sqlite.py, postgresql.py and oracle.py are
 a database each, and `DIALECTS` (registry.py) finds them and those of installed packages.

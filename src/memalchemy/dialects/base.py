@@ -515,7 +515,7 @@ class Maintenance:
         raise NotImplementedError
 
     def refuse_unusable(self, connection: Connection, schema: str | None) -> None:
-        """Look whether anything about the server keeps the tables from being used as they are.
+        """Check that nothing about the server keeps the tables from being used as they are.
 
         Raises:
             MemalchemyError: something does; the message names the cure.
@@ -619,11 +619,12 @@ class RowLevelSecurity:
         "leaky",
         "superuser",
     )
-    """The columns of `state_query`: the current role; the numbers of tables that there are, that
-    are walled, that are walled for the role, of which the role administers all tenants, that have
-    row-level security without a policy for tenants, of these that the role sees no rows of, and
-    that have other policies; the number of functions for which text indexes are not used; 1 if the
-    role is a superuser."""
+    """The columns of `state_query`: the current role; the number of all tables; the numbers of
+    those with row-level security between tenants, of those where it holds for the role, of those
+    where the role administers all tenants, of those with row-level security but no policy for
+    tenants, of these of which the role sees no rows, and of those with other policies; the number
+    of functions for which text indexes are not used; 1 if the role is a superuser.
+    """
 
     def set_tenant(self, scope: str) -> Executable:
         """Query that sets the tenant ``:p_tenant`` of the ``transaction`` or the ``session``."""
@@ -636,7 +637,7 @@ class RowLevelSecurity:
     def enforce(
         self, schema: str | None, tables: Sequence[str], admins: Sequence[str]
     ) -> list[str]:
-        """Return the statements for the owner that wall the tenants of *tables*.
+        """Return the statements for the owner that separate the tenants of *tables*.
 
         They are safe to repeat. Roles of *admins*, and their members, reach all tenants; those of
         an earlier call are replaced.
@@ -651,7 +652,7 @@ class RowLevelSecurity:
         raise NotImplementedError
 
     def restore_command(self, file: str) -> str:
-        """Return the shell command that restores the dump *file* of walled tables, and walls them.
+        """Return the shell command that restores a dump *file* of such tables with their policies.
 
         The URL of the new database is in ``$NEW_URL``.
         """
@@ -705,8 +706,7 @@ class Dialect:
             memory; memalchemy brings its own writer, with group commit.
         variants: those that the database takes, of `memalchemy.variants` or of a third party's; the
             first of them that has a function or statement of its own decides.
-        has_to_learn: what the server is decides about capabilities, and is not known yet; see
-            `learn`.
+        has_to_learn: capabilities depend on the server, which is not known yet; see `learn`.
         autocommits: autocommit costs no round trip of its own.
         transactional_ddl: a transaction can undo DDL.
         dynamic_types: a column holds values of any type, so the types of cells are checked.
@@ -820,7 +820,7 @@ class Dialect:
         return False
 
     def is_lost(self, raw: Any, error: BaseException) -> bool:
-        """Return whether *error* of a driver's connection says that there is no more to it."""
+        """Return whether *error* of a driver's connection says that the connection is lost."""
         return False
 
     def has_said_farewell(self, raw: Any) -> bool:

@@ -456,7 +456,7 @@ class OracleMaintenance(Maintenance):
         )
 
     def distribution_commands(self, schema: str | None, parts: int | None) -> list[str]:
-        """Return what partitions the tables by hash, each into *parts*, or 16.
+        """Return the statements that partition the tables by hash, each into *parts*, or 16.
 
         *parts* is a power of two, or the last partitions are half as large. Text indexes are
         dropped and made again: the conversion of a table does not take them along.
@@ -475,7 +475,7 @@ class OracleMaintenance(Maintenance):
 
 
 def _partition_command(table: Table, spread_by: str, parts: int, created: list[Index]) -> str:
-    """Return what partitions one table and, of the *created* indexes, its own."""
+    """Return the statement that partitions one table and those of the *created* indexes on it."""
     keys = {
         str(constraint.name): [c.name for c in constraint.columns]
         for constraint in (table.primary_key, *table.constraints)

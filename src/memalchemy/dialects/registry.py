@@ -31,8 +31,10 @@ _ALIASES = {"postgres": "postgresql"}
 
 
 class Dialects(Mapping[str, Dialect]):
-    """The dialects by name. One is imported when it is asked for, with the driver's SQLAlchemy
-    dialect; packages are searched for a name only if memalchemy has not got it itself.
+    """Dialects by name.
+
+    One is imported when it is asked for, with the driver's SQLAlchemy dialect; packages are
+    searched for a name only if memalchemy has not got it itself.
     """
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ class _Index:
     """Text index as the first revision of the schema makes it.
 
     Attributes:
-        of: the columns of its table that it is of.
+        of: the indexed columns of its table.
         words: its own columns with what is indexed in each.
         is_indexed: the condition that a row is in it.
     """
@@ -47,7 +47,7 @@ class _Index:
         return [f"{self.name}_{event}" for event in ("insert", "delete", "update")]
 
     def create(self) -> Iterator[str]:
-        """Yield what makes the index, empty, and the triggers that keep it."""
+        """Yield the statements that create the index, empty, and its triggers."""
         yield (
             f"CREATE VIRTUAL TABLE {self.name} USING fts5({', '.join(self.words)}, content='', "
             f"columnsize=0, {self.options})"
@@ -63,7 +63,7 @@ class _Index:
             yield f"CREATE TRIGGER {name} AFTER {event} ON {self.table}{when} BEGIN {body} END"
 
     def try_out(self) -> Iterator[str]:
-        """Yield what writes a row that is none, and takes it back: it fails where writes would."""
+        """Yield statements that write a row and take it back: they fail where writes would."""
         columns, values = ", ".join(self.words), ", ".join("'x'" for _ in self.words)
         yield f"INSERT INTO {self.name}(rowid, {columns}) VALUES (-1, {values})"  # noqa: S608
         yield (
@@ -72,7 +72,7 @@ class _Index:
         )
 
     def fill(self) -> str:
-        """Return what puts all rows into the empty index."""
+        """Return the statement that puts all rows into the empty index."""
         return (
             f"INSERT INTO {self.name}(rowid, {', '.join(self.words)}) "  # noqa: S608
             f"SELECT rowid, {self._values(self.table)} FROM {self.table} "
@@ -80,13 +80,13 @@ class _Index:
         )
 
     def drop(self) -> Iterator[str]:
-        """Yield what removes the index and its triggers."""
+        """Yield the statements that remove the index and its triggers."""
         yield from self.detach()
         for shadow in _SHADOWS:
             yield f"DROP TABLE IF EXISTS {self.name}_{shadow}"
 
     def detach(self) -> Iterator[str]:
-        """Yield what removes the triggers, and the name of the index."""
+        """Yield the statements that remove the triggers, and the name of the index."""
         for trigger in self.triggers:
             yield f"DROP TRIGGER IF EXISTS {trigger}"
         # DROP TABLE would open the index, and not every damaged one can be opened.

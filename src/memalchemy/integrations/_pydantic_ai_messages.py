@@ -42,7 +42,9 @@ def load_messages(stored: Sequence[dict[str, Any]]) -> list[ModelMessage]:
 
 
 async def write_storable(write: Callable[[Convert], Awaitable[T]]) -> T:
-    """Call *write* with a function that returns values as they are; if one of them is refused, with
+    """Call *write* with a function that prepares values to be stored.
+
+    It returns values as they are; if one of them is refused, *write* is called again with
     `storable`, which changes no other one. Most messages need no look at each value.
 
     Raises:

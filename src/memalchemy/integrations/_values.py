@@ -25,7 +25,7 @@ Fallback = Callable[[Any], Any]
 
 
 def storable(value: Any, path: str = "", *, unknown: Fallback | None = None) -> Any:
-    """Return *value* with what memalchemy does not store in its place as pydantic's JSON has it.
+    """Return *value*, with pydantic's JSON form in place of what memalchemy does not store.
 
     A value that memalchemy stores, such as NaN, bytes, a tuple or a datetime, stays as it is,
     whatever stands beside it or around it. Enums become their values; models, dataclasses and

@@ -305,7 +305,7 @@ def _seal_anew(dialect: Dialect, source: Log, target: Log, keyring: Keyring) -> 
 
 
 def _kind_binds(row: Any) -> dict[str, Any]:
-    """Return what tells the kind of a row to whoever seals its payload."""
+    """Return the binds that tell the kind of a row when its payload is sealed."""
     if row.kind == "entry":
         return {}
     return {"p_label": row.label} if row.kind == "write" else {"p_kind": row.kind}

@@ -22,8 +22,8 @@ CHECKPOINT_KEY = ("log_id", "checkpoint_id")
 def required_checkpoints(dialect: Dialect, first: Select[Any], *within: ColumnElement[bool]) -> CTE:
     """Return a CTE of the checkpoints that *first* names, and of those that they rest on in turn.
 
-    *first* selects the `CHECKPOINT_KEY` columns. Only from checkpoints that are *within* these
-    conditions it is followed what they rest on.
+    *first* selects the `CHECKPOINT_KEY` columns. Dependencies are followed only from checkpoints
+    that meet the conditions *within*.
     """
     start = first.cte("needed", recursive=True, nesting=True)
     here = and_(same_log(CHECKPOINTS, start), CHECKPOINTS.c.checkpoint_id == start.c.checkpoint_id)

@@ -331,7 +331,7 @@ def holds(of: str) -> ColumnElement[bool]:
 
 
 def heads_that_hold(of: str, *, by_time: bool = False) -> HeadProof:
-    """Return the proof of the heads of which those are listed that hold what `holds` says."""
+    """Return the proof of heads, for listings of those that `holds` accepts."""
     if of == "checkpoints":
         return CheckpointedHeads(by_time=by_time)
     made = HeadsWithEntries if of == "entries" else HeadsOfSome

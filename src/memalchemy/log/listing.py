@@ -51,8 +51,8 @@ def newest_first(
     """Order *query* by the last write, newest first, and limit it; *after*: from behind a row on.
 
     ``active_at`` is ``updated_at`` to the second: the index gives that order, and the rows of one
-    second are sorted. So the newest few are found without reading all. In a form that is *proven*
-    that is not relied on: a row of which one was edited is on some page all the same.
+    second are sorted. So the newest few are found without reading all. A *proven* form does not
+    rely on that: a row whose time was edited is on some page all the same.
     """
     active, last, *names = (THREADS.c[name] for name in ("active_at", "updated_at", *key))
     if after:
@@ -201,7 +201,7 @@ def list_all_threads(dialect: Dialect) -> Executable:
 async def all_threads(
     db: Database, connection: HostConnection | None = None, damage: Damage | None = None
 ) -> list[str]:
-    """The ids of all threads of a tenant in their order, deleted and expired ones included.
+    """Return the ids of all threads of a tenant, in order, deleted and expired ones included.
 
     Ids that cannot be read are noted as *damage*.
     """
@@ -218,9 +218,9 @@ async def all_threads(
 
 
 async def threads_by_prefix(db: Database, prefix: str, *, limit: int) -> list[str]:
-    """The first ids, in their order, of a tenant's threads that begin with *prefix*.
+    """Return the first ids of a tenant's threads that begin with *prefix*, in their order.
 
-    Those of threads with a checkpoint or an entry, in any namespace; a replica may give them.
+    The threads have a checkpoint or an entry, in any namespace; a replica may give them.
     """
     id_range = range_of_prefix(prefix)
     if id_range is None:
@@ -461,7 +461,7 @@ async def take_first(pages: AsyncGenerator[Any], limit: int | None) -> list[Any]
 
 
 def range_of_glob(pattern: str) -> tuple[str, str] | None:
-    """The range of stored thread ids that can match a glob: the first, and one past the last.
+    """Return the range of stored thread ids that can match a glob: the first, one past the last.
 
     ``None`` stands for all ids. There is a range only for a prefix that is stored as it is spelt.
     """
@@ -469,7 +469,7 @@ def range_of_glob(pattern: str) -> tuple[str, str] | None:
 
 
 def range_of_prefix(prefix: str) -> tuple[str, str] | None:
-    """The range of stored ids that begin with *prefix*: the first, and one past the last.
+    """Return the range of stored ids that begin with *prefix*: the first, and one past the last.
 
     ``None`` if *prefix* is empty or is not stored as it is spelt: there is no such range.
     """

@@ -1,7 +1,8 @@
-"""Hold what was read of a log to its signatures.
+"""Verify the rows that were read of a log.
 
 The columns that prove a row are read with it, in the same statement. A checkpoint or an entry that
-is not there cannot prove itself: `check_sums` holds all rows of its log to the head's sums then.
+is not there cannot prove itself: `check_sums` then checks all rows of its log against the sums of
+the head.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _KNOWN_OF_HEAD = ("log_id", *NAMES, "deleted_at")
 """The columns of a head that a query requires to have one value, so that it need not return it."""
 _OF_HEAD = tuple(name for name in (*HEAD, "signature") if name not in _KNOWN_OF_HEAD)
 MOST_SUMMED = 1_000
-"""Positions of a log up to which a read of some of its rows holds all of them to the head."""
+"""Positions of a log up to which a read of some of its rows checks all of them against the head."""
 
 MAX_TRIES = 20
 """The number of times that a log is read which others write meanwhile."""
@@ -83,7 +84,7 @@ _values_of_info = attrgetter(*CHECKPOINT)
 
 
 def _check_live_head(log: Log, row: Any, keys: SigningKeys) -> None:
-    """Hold the head of a log that is not deleted, read beside a state, as `check_head` does."""
+    """Verify the head of a log that is not deleted, read beside a state, as `check_head` does."""
     *columns, meta = _head_of(row)
     head = SignedHead._make((log.key, *log, *columns, None, meta))
     keys.check_head_alone(row.head_signature, head_content_of_values(head))
@@ -92,9 +93,9 @@ def _check_live_head(log: Log, row: Any, keys: SigningKeys) -> None:
 
 
 def check_chain(log: Log, rows: Sequence[Any] | None, keys: SigningKeys) -> None:
-    """Hold the rows of a checkpoint, snapshot first, to their signatures.
+    """Verify the rows of a checkpoint, snapshot first, by their signatures.
 
-    With them its checkpoint, the head of its log, and that it is the newest if the newest was
+    Verify its checkpoint and the head of its log, too, and that it is the newest if the newest was
     asked for (``is_newest``).
 
     Raises:
@@ -117,7 +118,7 @@ def check_chain(log: Log, rows: Sequence[Any] | None, keys: SigningKeys) -> None
 
 
 def check_states(log: Log, rows: Iterable[Any], keys: SigningKeys) -> None:
-    """Hold rows of states, and the checkpoints that some of them have, to their signatures."""
+    """Verify rows of states, and the checkpoints that some of them have, by their signatures."""
     if not keys.signs:
         return
     tenant, log_id = log.tenant, log.key.bytes
@@ -132,7 +133,7 @@ def check_states(log: Log, rows: Iterable[Any], keys: SigningKeys) -> None:
 
 
 def check_write(log: Log, checkpoint_id: str, row: Any, keys: SigningKeys) -> None:
-    """Hold a row of pending writes to its signature."""
+    """Verify a row of pending writes by its signature."""
     if keys.signs:
         place: Place = write_place(log.tenant, log.key, row.seq, checkpoint_id)
         given = row.entry_key, row.overwrites, None, row.stored_at, row.codec, row.payload
@@ -140,7 +141,7 @@ def check_write(log: Log, checkpoint_id: str, row: Any, keys: SigningKeys) -> No
 
 
 def check_entries(log: Log, rows: Iterable[Any], keys: SigningKeys) -> None:
-    """Hold entries to their signatures.
+    """Verify entries by their signatures.
 
     Raises:
         Corrupt, NotSigned, KeyMissing: see `SigningKeys.check`; the message says which entry.
@@ -156,14 +157,14 @@ def check_entries(log: Log, rows: Iterable[Any], keys: SigningKeys) -> None:
 
 
 def check_info(log: Log, row: Any, keys: SigningKeys) -> None:
-    """Hold a row of a listing of checkpoints to its signature."""
+    """Verify a row of a listing of checkpoints by its signature."""
     if keys.signs:
         named = _values_of_info(row)
         keys.check(row.signature, checkpoint_content_of_values(log.tenant, log.key, row.seq, named))
 
 
 def check_hit_words(place: Place, signature: bytes | None, row: Any, keys: SigningKeys) -> None:
-    """Hold the words by which a search has found a row of ``deltas`` to its signature."""
+    """Verify the words by which a search has found a row of ``deltas``, by its signature."""
     if keys.signs:
         radix = None if place[0] == "entry" else row.radix
         keys.check_words(signature, delta_words(place, radix, row.search_text))
@@ -184,7 +185,7 @@ def check_newest_checkpoint(
 def check_all_checkpoints(
     dialect: Dialect, log: Log, signatures: Sequence[bytes | None], keys: SigningKeys
 ) -> Program[None]:
-    """Hold all checkpoints of a log, of which the signatures were read, to the sum of its head.
+    """Check all checkpoints of a log, by their signatures, against the sum of its head.
 
     Raises:
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
@@ -200,7 +201,7 @@ def check_all_checkpoints(
 def check_all_entries(
     dialect: Dialect, log: Log, rows: Sequence[Any], keys: SigningKeys
 ) -> Program[None]:
-    """Hold all entries of a log, as they were read, to the sum of its head.
+    """Check all entries of a log, as they were read, against the sum of its head.
 
     One statement; more if the log has something else than entries, or is written meanwhile.
 
@@ -222,7 +223,7 @@ def sum_of_entries(rows: Iterable[Any], keys: SigningKeys, so_far: int = 0) -> i
 def check_sum_of_entries(
     dialect: Dialect, log: Log, total: int, keys: SigningKeys, found: bool = True
 ) -> Program[None]:
-    """Hold the sum over all entries of a log, read in pages, to that of its head."""
+    """Check the sum over all entries of a log, read in pages, against that of its head."""
 
     def agrees(_: Any, sums: Sums | None) -> bool:
         return sums is None or sums.others == total
@@ -233,7 +234,7 @@ def check_sum_of_entries(
 def check_entries_of_logs(
     dialect: Dialect, rows: Mapping[Log, Sequence[Any]], keys: SigningKeys, *, newest: bool
 ) -> Program[None]:
-    """Hold all entries of some logs, or the *newest* of each, to the sums of their heads.
+    """Check all entries of some logs, or the *newest* of each, against the sums of their heads.
 
     One statement for some hundred logs; more for a log that has something else than entries.
 
@@ -283,10 +284,10 @@ def _hold_to_head(
     agrees: Callable[[Any, Sums | None], bool],
     found: bool,
 ) -> Program[None]:
-    """Check that what was read *agrees* with the head of its log and the sums that this tells.
+    """Check that what was read *agrees* with the head of its log and the sums in it.
 
-    If it does not, the log may have been written since: all of its rows are held to the head then.
-    Where nothing was *found*, there may be no log.
+    If it does not, the log may have been written since: all of its rows are checked then. Where
+    nothing was *found*, there may be no log.
     """
     if not keys.signs:
         return
@@ -307,10 +308,10 @@ def _hold_to_head(
 
 
 def check_nothing_missing(dialect: Dialect, log: Log, keys: SigningKeys) -> Program[None]:
-    """Hold the head of a log to its signature, and all rows of a short log to its sums.
+    """Verify the head of a log, and check all rows of a short log against its sums.
 
-    For reads of some rows, which do not add up to a sum. To sum up a log takes as long as it has
-    rows, so in one of more than `MOST_SUMMED` positions it is not noticed that one is missing.
+    For reads of some rows, which do not add up to a sum. The time to sum up a log grows with its
+    rows, so in one of more than `MOST_SUMMED` positions a missing row is not noticed.
 
     Raises:
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
@@ -329,9 +330,9 @@ def check_nothing_missing(dialect: Dialect, log: Log, keys: SigningKeys) -> Prog
 
 
 def check_every_row(dialect: Dialect, log: Log, table: str, keys: SigningKeys) -> Program[None]:
-    """Hold all rows that a log has in a table to their signatures, and its rows to the head's sums.
+    """Verify all rows that a log has in a table, and check its rows against the head's sums.
 
-    For what is looked for by a signed column: a row that somebody has edited is not found by it.
+    For look-ups by a signed column, which do not find a row that somebody has edited.
 
     Raises:
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
@@ -377,7 +378,7 @@ def missing_checkpoint(
 
 
 def check_sums(dialect: Dialect, log: Log, keys: SigningKeys) -> Program[Any | None]:
-    """Hold all checkpoints, entries and pending writes of a log to the sums of its head.
+    """Check all checkpoints, entries and pending writes of a log against the sums of its head.
 
     Three statements; more if the log is written meanwhile. Returns the head, if there is one.
 

@@ -92,7 +92,7 @@ def of_log(table: Any) -> ColumnElement[bool]:
 
 @varies
 def routed(dialect: Dialect, *tables: Any) -> list[ColumnElement[bool]]:
-    """Return what a statement on one log says of tables that are joined to its rows: nothing."""
+    """Return the conditions on tables that a statement joins to the rows of one log: none."""
     return []
 
 

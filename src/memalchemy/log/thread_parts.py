@@ -16,13 +16,13 @@ from memalchemy.statements import Program
 
 
 def thread_parts(path: str) -> ThreadParts | None:
-    """Return the declaration for the log in an encoded namespace; ``None`` if it is a thread."""
+    """Return the declaration for the log in an encoded namespace; ``None`` if that is a thread."""
     declared = ADAPTERS.of(decode_namespace(path))
     return None if declared is None else declared.parts
 
 
 def main_paths() -> list[str]:
-    """Return the encoded namespaces of the main logs whose checkpoints others' are made in."""
+    """Return the encoded namespaces of main logs, in whose steps other logs get checkpoints."""
     return [
         encode_namespace((one.root,))
         for one in ADAPTERS.all()

@@ -72,7 +72,7 @@ def script_location() -> Path:
 @cache
 @_quiet_alembic()
 def scripts() -> ScriptDirectory:
-    """The chain of revisions."""
+    """Return the chain of revisions."""
     from alembic.script import ScriptDirectory
 
     return ScriptDirectory(str(script_location()))
@@ -90,12 +90,15 @@ def revisions() -> tuple[str, ...]:
 
 
 def head() -> str:
-    """The revision that this release writes."""
+    """Return the revision that this release writes."""
     return revisions()[-1]
 
 
 def current(connection: Connection, *, schema: str | None = None) -> str | None:
-    """The revision that the database is at; ``None`` without a memalchemy schema. Reads only."""
+    """Return the revision that the database is at; ``None`` without a schema of memalchemy's.
+
+    Reads only.
+    """
     if not connection.dialect.has_table(connection, VERSION_TABLE, schema=schema):
         return None
     version = sa.table(VERSION_TABLE, sa.column("version_num"), schema=schema)
@@ -487,7 +490,7 @@ def _oldest_release(connection: Connection, schema: str | None) -> str | None:
 
 @contextmanager
 def _in_house(connection: Connection) -> Iterator[None]:
-    """Let the session see the library's own rows where row-level security walls tenants."""
+    """Let the session see the library's own rows behind row-level security between tenants."""
     wall = dialect_of(connection).row_level_security
     if wall is None:
         yield

@@ -57,8 +57,10 @@ _OF_ONE_DATABASE = (
 def include_name(
     then: Callable[[str | None, str, Any], bool] | None = None, *, schema: str | None = None
 ) -> Callable[[str | None, str, Any], bool]:
-    """A filter for the host's ``context.configure(include_name=…)``: its autogenerate sees no table
-    of memalchemy's. *then* is the host's own filter, asked for everything else.
+    """Return a filter for a host's ``context.configure(include_name=…)``.
+
+    Its autogenerate sees no table of memalchemy's. *then* is the host's own filter, asked for
+    everything else.
 
     A table is memalchemy's if it is named like one and lies in *schema*, or in any schema that
     holds memalchemy's version table, in whichever way the search path makes Alembic report it.
@@ -100,8 +102,10 @@ def _lies_in_ours(table: str, reported: str | None) -> bool:
 def render_item(
     then: Callable[[str, Any, Any], str | Literal[False]] | None = None,
 ) -> Callable[[str, Any, Any], str | Literal[False]]:
-    """A renderer for the host's ``context.configure(render_item=…)``: its autogenerate writes the
-    types of memalchemy's columns, as a foreign key has them, as plain types of SQLAlchemy.
+    """Return a renderer for a host's ``context.configure(render_item=…)``.
+
+    Its autogenerate writes the types of memalchemy's columns, as a foreign key has them, as plain
+    types of SQLAlchemy.
 
     Without it Alembic writes ``memalchemy.column_types.Key(length=510)``: the revision does not
     import that, and later releases may not have it. *then* is the host's own renderer, asked for

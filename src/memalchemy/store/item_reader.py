@@ -323,7 +323,7 @@ class ItemDecoder:
     ) -> AsyncGenerator[RowsWithItems]:
         """Yield the items of *rows*, in their order, in batches.
 
-        With *by_words* the rows have the words that they were found by, and are held to them.
+        With *by_words* the rows have the words by which they were found, which are verified.
         """
         tests = 0 if self.wanted is None else self.wanted.conditions
         for some, size in _batches(rows):

@@ -26,8 +26,8 @@ from memalchemy.variants import ONE_STATEMENT
 def put_item_without_vectors(dialect: Dialect, expected: str) -> Executable:
     """Write an item and delete its vectors, in one statement.
 
-    No row, and nothing was done, if it is not as expected, or if somebody has written it since the
-    statement began: it cannot see their vectors.
+    It does nothing and returns no row if the item is not as expected, or if somebody has written it
+    since the statement began: it cannot see their vectors.
     """
     as_seen = dialect.statements.is_as_seen(ITEMS, of_item(ITEMS))
     item = putting(dialect, expected, as_seen).cte("item")

@@ -59,7 +59,7 @@ def to_items(
 ) -> list[StoreItem]:
     """Return rows as items, decoded all at once where nothing is encrypted.
 
-    With *words* they were found by them: rows are held to what is signed of those, too.
+    With *words*, by which the rows were found, the signatures of these are verified, too.
     """
     check_items(tenant, rows, keyring.signing, words=words)
     if not keyring.encrypts:
@@ -93,7 +93,7 @@ def decode_value(tenant: str, row: Any, keyring: Keyring) -> Any:
 
 
 def decrypt_row(tenant: str, row: Any, keyring: Keyring, *, words: bool = False) -> StoredPayload:
-    """Hold a row to its signature, as `check_items`, and decrypt its payload.
+    """Verify a row, as `check_items` does, and decrypt its payload.
 
     An error names the item.
     """

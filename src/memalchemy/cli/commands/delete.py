@@ -30,9 +30,9 @@ async def delete(
 ) -> None:
     """Delete a thread, or one checkpoint of it.
 
-    A thread goes with its checkpoints and entries in all namespaces, unless --namespace names one:
-    then what is there goes, with all logs of a framework's thread. Checkpoints that build on a
-    deleted one stay readable. On a terminal it asks first.
+    Deletes a thread with its checkpoints and entries in all namespaces, or with --namespace only in
+    that one, with all logs of a framework's thread. Checkpoints that build on a deleted one stay
+    readable. On a terminal it asks first.
     """
     from memalchemy import Checkpointer
 

@@ -126,8 +126,8 @@ async def check(ctx: Context) -> int:
 
     Ends with exit code 1 if it does not, lacks one of its tables, or has row-level security without
     the policy of `tenants enforce`. On PostgreSQL also says if vectors are stored as bytes, because
-    pgvector is missing, and warns if the tenants are walled and the role passes the wall. On Citus
-    also says how the tables are distributed, and ends with exit code 1 if that is in part, or in
+    pgvector is missing, and warns if the role bypasses row-level security between tenants. On Citus
+    also says how the tables are distributed, and ends with exit code 1 if only some are, or in
     another way than this release's. Warns if tenants have signatures that `sign` has to renew. Only
     reads.
     """
@@ -318,7 +318,7 @@ async def _warnings_about_signatures(db: Database) -> list[str]:
 
 
 def _warnings_about_distribution(state: Distribution) -> list[str]:
-    """Return what this release would have otherwise; nothing of a cluster that is not used."""
+    """Return how this release would distribute otherwise; nothing for an unused cluster."""
     if not state.is_begun:
         return []
     found = [*state.misplaced]

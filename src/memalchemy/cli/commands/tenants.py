@@ -1,4 +1,4 @@
-"""Commands of ``memalchemy tenants``: which there are, and the wall between them."""
+"""Commands of ``memalchemy tenants``: list them, and separate them by row-level security."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ async def enforce(
     ] = True,
     sql: SqlOption = False,
 ) -> None:
-    """Wall the tenants from each other (PostgreSQL).
+    """Separate tenants by row-level security (PostgreSQL).
 
-    By row-level security: a transaction then reaches the rows of the one tenant that it has set,
-    and memalchemy sets it for all that it sends. Needs the owner of the tables, who is walled, too.
+    A transaction then reaches only rows of the tenant that it has set, and memalchemy sets the
+    tenant for everything that it sends. Needs the owner of the tables, to whom this applies, too.
     May be repeated.
     """
     from memalchemy.maintenance import tenants
@@ -92,7 +92,7 @@ async def release(ctx: Context, sql: SqlOption = False) -> None:
 
 @command("status", example="memalchemy --db postgresql://app@host/db tenants status")
 async def status(ctx: Context) -> None:
-    """Say whether the tenants are walled for this role.
+    """Say if row-level security separates tenants for this role.
 
     Run it as the role of the application. Only reads.
     """
@@ -104,7 +104,7 @@ async def status(ctx: Context) -> None:
 
 
 def warnings_about(state: TenantWall) -> list[str]:
-    """Return what is wrong with a wall; nothing where there is none."""
+    """Return what is wrong with row-level security; nothing where it is off."""
     found = []
     if state.closed:
         found.append(str(WallIncomplete(state.closed, state.tables)).removesuffix("."))

@@ -33,10 +33,9 @@ async def vacuum(
     """Remove expired threads, and give free space back.
 
     Removes the tenant's expired threads and traces of deleted ones, or with --all-tenants those of
-    every tenant; with --older-than-days also
-    threads that nobody has saved to for so long, which deletes data. Then gives free space of the
-    whole database back to the file system, as far as the database and the role allow, and prints
-    the commands for the rest.
+    every tenant; with --older-than-days also threads that nobody has saved to for so long, which
+    deletes data. Then gives free space of the whole database back to the file system, as far as the
+    database and the role allow, and prints the commands for the rest.
     """
     from memalchemy import Checkpointer, space
     from memalchemy.protection.proven_jobs import Damage

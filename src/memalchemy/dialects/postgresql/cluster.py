@@ -150,7 +150,9 @@ class Citus(Cluster):
 
 
 def distribution_commands(schema: str | None, parts: int | None) -> list[str]:
-    """Return what distributes the tables on the coordinator, each group in *parts* shards.
+    """Return the statements that distribute the tables, each group in *parts* shards.
+
+    They run on the coordinator.
 
     Without *parts* their number is Citus' own setting. The last of them drop the old copies of the
     rows, which Citus refuses while a table is not distributed that refers to them.

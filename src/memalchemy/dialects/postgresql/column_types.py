@@ -121,8 +121,9 @@ def to_jsonb(value: Any) -> str:
 
 
 def _marked(value: Any) -> Any:
-    """Return *value* with sorted keys, and large floats as texts marked by a character that JSONB
-    refuses.
+    """Return *value* with sorted keys, and with large floats as marked texts.
+
+    The mark is a character that JSONB refuses.
     """
     if isinstance(value, dict):
         return {key: _marked(value[key]) for key in sorted(value)}

@@ -1,7 +1,7 @@
-"""The layouts in which locus' checkpointers and stores keep what they have.
+"""The layouts in which locus' checkpointers and stores keep their data.
 
-Nothing at a place is changed. Those of Redis, S3 and OpenSearch are read with their own clients,
-which locus needs for them, too.
+Nothing at a place is changed. Redis, S3 and OpenSearch are read with their own clients, which locus
+needs for them, too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StoredCheckpoint:
 class StoredThread:
     """Ids of a thread's checkpoints, oldest first, and the function that reads one.
 
-    ``left_out`` names what is known of others and cannot be read.
+    ``left_out`` names others, which are known and cannot be read.
     """
 
     thread_id: str

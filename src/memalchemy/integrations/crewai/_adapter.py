@@ -21,7 +21,7 @@ class CrewAdapter(SyncAdapter):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Return this object: CrewAI copies a crew with all that it holds, and data is no copy."""
+        """Return this object: CrewAI deep-copies crews, and a copy uses the same database."""
         return self
 
 

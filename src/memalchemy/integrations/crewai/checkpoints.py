@@ -45,7 +45,7 @@ class MemalchemyCheckpointProvider(CrewAdapter, JsonProvider):
             for this object alone.
         namespace: keeps the checkpoints of several applications apart in one database.
         index_text: make the words of checkpoints searchable.
-        provider_type: CrewAI's name for the class; leave it away.
+        provider_type: CrewAI's name for the class; leave it out.
 
     ``native`` is the `memalchemy.Checkpointer` underneath.
 

@@ -42,7 +42,7 @@ class MemalchemyFlowPersistence(CrewAdapter, FlowPersistence):
         index_text: make the words of states searchable.
         retention: which states of a flow are kept, such as ``Retention(keep_last=50)``; without it
             all, as in CrewAI's own.
-        persistence_type: CrewAI's name for the class; leave it away.
+        persistence_type: CrewAI's name for the class; leave it out.
 
     ``native`` is the `memalchemy.Checkpointer` underneath.
 

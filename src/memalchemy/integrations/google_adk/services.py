@@ -23,12 +23,12 @@ DATABASES = (
 
 
 def register(registry: ServiceRegistry | None = None) -> None:
-    """Let ``--session_service_uri``, ``--memory_service_uri`` and ``--artifact_service_uri`` take
-    a URL of a database with ``memalchemy+`` before it.
+    """Register the services for URLs of databases with ``memalchemy+`` before them.
 
-    ``memalchemy+sqlite:///agent.db`` is a SQLite file, and ``memalchemy://`` the database in
-    ``MEMALCHEMY_URL``. ADK looks for no packages: call this in the file ``services.py`` of the
-    directory of your agents, which its commands import.
+    ``--session_service_uri``, ``--memory_service_uri`` and ``--artifact_service_uri`` take such
+    URLs then: ``memalchemy+sqlite:///agent.db`` is a SQLite file, and ``memalchemy://`` the
+    database in ``MEMALCHEMY_URL``. ADK looks for no packages: call this in the file ``services.py``
+    of the directory of your agents, which its commands import.
 
     Args:
         registry: ADK's own, if not given.

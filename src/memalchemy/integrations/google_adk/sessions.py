@@ -353,7 +353,7 @@ def to_stored(event: Event) -> dict[str, Any]:
 
 
 def _storable_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return state as it is stored: as ADK does, with the text of a function and the like."""
+    """Return state as it is stored: as ADK does, with texts in place of functions and the like."""
     found: dict[str, Any] = storable(state, unknown=str)
     return found
 

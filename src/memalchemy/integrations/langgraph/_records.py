@@ -291,7 +291,7 @@ def save_options(
     state: Mapping[str, Any],
     parent_id: str | None,
 ) -> dict[str, Any]:
-    """Return what `Checkpointer.save` is told of a checkpoint beside its state and metadata."""
+    """Return the options of `Checkpointer.save` for a checkpoint, beside its state and metadata."""
     run_id = metadata.get("run_id")
     return {
         "rests_on_parent": parent_id is not None and needs_parent(metadata, state),
@@ -312,9 +312,9 @@ def is_id(text: str) -> bool:
 
 
 def filterable(metadata: Mapping[str, Any], checkpoint_ns: str) -> dict[str, Any]:
-    """Return those of *metadata* that every database can filter by.
+    """Return the part of *metadata* by which every database can filter.
 
-    And the name of a checkpoint namespace whose log has a digest of it.
+    It also has the name of a checkpoint namespace whose log has a digest of it.
     """
     named = {NAMESPACE: encode_id(checkpoint_ns)} if is_digested(checkpoint_ns) else {}
     parents = metadata.get(PARENTS)

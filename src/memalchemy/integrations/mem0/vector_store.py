@@ -112,7 +112,7 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
     ) -> None:
         """Give a memory another vector, another payload, or both; nothing if it is not there.
 
-        Of what is not given, nothing is lost that others write at the same time.
+        What is not given stays, also if others write it at the same time.
         """
         self.wait(self._update(str(vector_id), vector, payload))
 

@@ -47,7 +47,7 @@ async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
 async def hold_branches(
     db: Database, session_id: str, tx: HostConnection
 ) -> dict[str, datetime | None]:
-    """Lock the logs of a session; return for each branch that lives when it ends, if it does.
+    """Lock the logs of a session; return when each live branch ends, ``None`` if it never does.
 
     Main is locked first, then the others in the order of their names, as by whoever clears or
     deletes the session.

@@ -487,7 +487,7 @@ class UniqueViolation(StatementFailed):
 
 
 def about(error: MemalchemyError, what: str) -> MemalchemyError:
-    """The same error with a sentence that says what it is about."""
+    """Return the same error with a sentence that says what it is about."""
     made = type(error).__new__(type(error))  # a class may take other arguments than its message
     made.__dict__.update(error.__dict__)
     made.args = (f"{what}: {error}",)

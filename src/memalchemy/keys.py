@@ -160,7 +160,7 @@ def _check(text: object, what: str, most: int) -> str:
 
 
 def check_tenant(text: object) -> str:
-    """Return *text* if it can be a tenant: a non-empty string of at most 64 bytes."""
+    """Return *text* if it can be a tenant: at most 64 bytes, neither empty nor ``~``."""
     if not isinstance(text, str):
         raise TypeError(f"tenant must be a str, not {type(text).__name__}")
     if not text or text == "~":

@@ -15,7 +15,7 @@ class Check(NamedTuple):
     """Check of the rows that a statement has returned."""
 
     sentence: str
-    """The rows that are held to their signatures, for users."""
+    """The rows whose signatures are verified, for users."""
     by: tuple[str, ...]
     """The functions and methods that do it, each of which is enough, by their names in here."""
     before: tuple[str, ...] = ()

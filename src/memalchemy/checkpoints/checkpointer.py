@@ -1099,7 +1099,7 @@ class Checkpointer(Generic[State]):
         return rows
 
     def _check_of(self, log: Log) -> Callable[[], Program[None]]:
-        """Return the program that holds a log to its head, after some of its rows were read."""
+        """Return the program that checks a log, some rows of which were read, against its head."""
         return partial(check_nothing_missing, self.db.dialect, log, self.db.signing)
 
     async def snapshot(
@@ -1440,7 +1440,7 @@ class Checkpointer(Generic[State]):
                 gone = partial(delete_log, self.db.dialect, part, datetime.now(UTC))
                 await self.db.run(gone, WRITE_ROWS, connection=connection, event=event)
                 continue
-            # A prune moves the words on that the oldest which stays still holds.
+            # A prune hands words over to the oldest remaining checkpoint, if that still holds them.
             newest_first = sorted(infos, key=lambda one: one.seq, reverse=True)
             last = max(n for n, one in enumerate(newest_first, 1) if one.checkpoint_id in needed)
             pruned += await own.prune(part.thread_id, keep_last=last, connection=connection)

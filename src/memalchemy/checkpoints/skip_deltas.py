@@ -266,7 +266,7 @@ def _encode_delta(
 
 
 def open_link(log: Log, link: Link, keyring: Keyring) -> StoredPayload:
-    """Decrypt the payload of a stored row, and hold it to its checksum.
+    """Decrypt the payload of a stored row, and check its checksum.
 
     Raises:
         Corrupt, KeyMissing, NotEncrypted: see `Keyring.decrypt`.
@@ -280,7 +280,7 @@ def open_link(log: Log, link: Link, keyring: Keyring) -> StoredPayload:
 def rebuild(log: Log, tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
     """Open and decode a chain as it came from the database, snapshot first, and verify it.
 
-    Every payload is held to its own checksum, and the state to that of the whole.
+    The checksums of every payload and of the whole state are checked.
 
     Raises:
         Corrupt: a row is missing, changed, or does not fit the others.
@@ -307,7 +307,7 @@ def rebuild(log: Log, tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) 
 def reuse_if_same(log: Log, tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
     """Return *known* if it is the state that was read as *tip*, which is then not rebuilt.
 
-    What was read is held to its checksums all the same.
+    The checksums of what was read are checked all the same.
     """
     if known is None or not tip.links:
         return None

@@ -285,7 +285,7 @@ class SigningKeys:
     # --- Heads -----------------------------------------------------------------------------------
 
     def element(self, signature: bytes) -> int:
-        """Return what a row with this *signature* adds to the sum of its log."""
+        """Return the number that a row with this *signature* adds to the sum of its log."""
         scheme = self._scheme_of(signature)
         assert scheme is not None
         made = scheme.key.element.copy()

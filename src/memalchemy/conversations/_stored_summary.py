@@ -1,8 +1,8 @@
 """The summary of a conversation that a manager wrote, stored beside the conversation.
 
 It is the only entry of a log of its own, in a namespace below the conversation's. It stands for all
-messages up to a position. Whether those are still what they were is told by the epoch of the
-conversation's log and, if that has moved, by a chain of digests over the messages.
+messages up to a position. That those have not changed is told by the epoch of the conversation's
+log or, if that has moved, by a chain of digests over the messages.
 """
 
 from __future__ import annotations

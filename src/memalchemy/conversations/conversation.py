@@ -426,7 +426,7 @@ class Conversation:
     async def _read_after_given_summary(
         self, connection: HostConnection | None
     ) -> tuple[list[Message], list[Message]]:
-        """Return what a summary that was set or restored tells, and the messages after it."""
+        """Return the messages of a summary that was set or restored, and the messages after it."""
         read = await read_with_summary(self.log, self._summary, self.thread_id, connection)
         if isinstance(read, CachedConversation):
             return [], await off_loop(read.size, partial(messages_from_cache, read.records))
@@ -461,7 +461,7 @@ class Conversation:
     async def _prepare_summary(
         self, manager: SummarizerBase, connection: HostConnection | None
     ) -> tuple[PreparedSummary, Callable[[ManagedMessages], Awaitable[list[Message]]]]:
-        """Return what a manager decides on what is stored, and what stores its result."""
+        """Return a manager's decision on stored messages, and a function that stores its result."""
         stored = await self._summary.read(connection)
         cursor = None if stored is None else stored.cursor()
         reading, read = await self.log.scan(

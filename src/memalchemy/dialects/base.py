@@ -287,7 +287,7 @@ class TextIndexes:
     def last_stored(self, below: bool, live: Live) -> FromClause:
         """Return `log_hits` of one term, of the ``p_window`` rows with it that were stored last.
 
-        Or of the ``p_window`` newest checkpoints with it, which is none if these are not found so.
+        Or of the ``p_window`` newest checkpoints with it; of none, if it does not find these.
         *live* returns the condition on their logs. Further binds are ``p_limit`` and ``p_offset``.
         """
         raise NotImplementedError
@@ -355,8 +355,8 @@ class TextIndexes:
     def unindexed_rows(self, index: str) -> Executable | None:
         """Query the rows of a log that an index does not find by their own words, as ``seq``.
 
-        Of the index of items: the items of a namespace, as ``key``. From ``:p_low`` to ``:p_high``,
-        after `force_index` in the same transaction.
+        For the index of items, these are the items of a namespace, as ``key``. From ``:p_low`` to
+        ``:p_high``, after `force_index` in the same transaction.
         """
         return None
 

@@ -711,7 +711,7 @@ class Target:
         return _OF_CONFLICTS[self.on_conflict]
 
     def _status(self, there: int | None, total: int) -> Status:
-        """Return what becomes of a record of which *there* parts exist; ``None``: others do."""
+        """Return the status of a record of which *there* parts exist; ``None``: other parts do."""
         if there is None:
             return _OF_CONFLICTS[self.on_conflict]
         if there == total:

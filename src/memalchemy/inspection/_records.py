@@ -82,7 +82,7 @@ def item_record(
 
 
 def kind_of(item: StoreItem) -> str:
-    """Return what an item is, as its shape and its namespace tell."""
+    """Return the kind of an item, such as a fact, from its shape and its namespace."""
     value, namespace = item.value, item.namespace
     if isinstance(value, dict):
         names = value.keys()
@@ -103,7 +103,7 @@ MEMORY_TYPES = frozenset({"user", "feedback", "project", "reference"})
 
 
 def item_preview(value: Any) -> str:
-    """Return the words of a value that a list shows."""
+    """Return the text by which a list shows a value."""
     if isinstance(value, dict):
         for name in ("content", "page_content", "text", "task"):
             if isinstance(found := value.get(name), str) and found:

@@ -122,8 +122,9 @@ class Activity:
     async def since(self) -> list[Record]:
         """Return what was written since the last call, at most 200 rows of each log.
 
-        If there is more, `is_behind` is set. A query if nothing was written; otherwise one more for
-        each log that was, and two or three for each step.
+        If there is more, `is_behind` is set. Of a thread with more than 100 logs, only those
+        written last are looked at. A query if nothing was written; otherwise one more for each log
+        that was, and two or three for each step.
         """
         found: list[list[_Row]] = []
         seen = dict(self._seen)

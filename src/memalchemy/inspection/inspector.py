@@ -66,7 +66,7 @@ class Inspector:
     # --- The database -----------------------------------------------------------------------------
 
     async def overview(self) -> Record:
-        """Return what the database is, and how much is in it.
+        """Describe the database, and count what is in it.
 
         In a large database, where ``estimated`` is true, sizes are projected from a random sample.
         """
@@ -89,7 +89,7 @@ class Inspector:
         }
 
     async def space(self) -> Record:
-        """Return what takes the space.
+        """Return the space that is taken, by framework, thread, kind of row and table.
 
         A large database is measured in the background: until that has ended, ``largest``,
         ``kinds`` and ``tables`` are empty, sizes are those of states, and ``measuring`` is true.
@@ -133,7 +133,7 @@ class Inspector:
         return await list_threads(self.db, query, framework=framework, cursor=cursor, limit=limit)
 
     async def thread(self, thread_id: str, namespace: Iterable[str] = ()) -> Record:
-        """Return what a log is and holds, and the thread's logs in other namespaces."""
+        """Describe a log and its content, and name the thread's logs in other namespaces."""
         return await read_thread(self.db, thread_id, namespace)
 
     async def transcript(

@@ -295,7 +295,7 @@ def _shallow(value: Any) -> Any:
 
 
 def _content_of_object(value: dict[str, Any], forms: ObjectForms) -> Any:
-    """Return what the object holds that a dict stands for; the dict itself if it is no object."""
+    """Return the content of the object for which a dict stands; the dict itself for none."""
     for mark in forms:
         if mark in value and (content := forms[mark](value)) is not value:
             return content
@@ -347,7 +347,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _json(value: Any) -> Any:
-    """Return what a text that is JSON says; any other value as it is."""
+    """Return the value of a text that is JSON; any other value as it is."""
     if not _is_json(value):
         return value
     try:

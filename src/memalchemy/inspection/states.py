@@ -158,7 +158,7 @@ async def read_state(
 
 
 def _merged(pieces: Sequence[Any]) -> Any:
-    """Return what the writes of a channel add up to: lists are joined, of others the last counts.
+    """Return the value that a channel's writes add up to: lists are joined, or the last counts.
 
     A message that has the id of an earlier one takes its place.
     """

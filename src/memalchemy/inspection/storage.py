@@ -44,7 +44,7 @@ class Storage:
         """The damage that ended the last measurement; ``None`` if it met none."""
 
     async def read(self) -> Record:
-        """Return what takes the space.
+        """Return the space that is taken, by framework, thread, kind of row and table.
 
         A large database is measured in the background: until that has ended, ``largest``,
         ``kinds`` and ``tables`` are empty, and ``measuring`` is true.

@@ -70,7 +70,7 @@ async def list_threads(
 
 
 async def read_thread(db: Database, thread_id: str, namespace: Iterable[str] = ()) -> Record:
-    """Return what a log is and holds, and the thread's logs in other namespaces."""
+    """Describe a log and its content, and name the thread's logs in other namespaces."""
     log = log_of(db, thread_id, namespace)
     head = await read_head(db, log)
     (record,) = await thread_records(db, [head])

@@ -219,8 +219,7 @@ class MemalchemySessionStore(Adapter, SessionStore):
     ) -> None:
         """Add the new ones of *lines* to the session's summary; the transcript is locked.
 
-        A line that was there before has a position that the summary has seen, or is told that it
-        has *seen*.
+        A line is not new if its position is not beyond that of the summary, or not beyond *seen*.
         """
         summaries, session_id = self._summaries(key["project_key"]), key["session_id"]
         before = await summaries.tail(session_id, 1, connection=tx)

@@ -73,7 +73,7 @@ class RankedCheckpoints(NamedTuple):
     rows: CTE
     """The checkpoints, each with ``goes``: 1 if no rule keeps it."""
     stay: CTE
-    """The checkpoints that one which a rule keeps rests on."""
+    """The checkpoints on which those that a rule keeps rest."""
 
     def is_let_go(self) -> ColumnElement[bool]:
         """Return the condition that neither a rule nor a dependency keeps one of *rows*."""

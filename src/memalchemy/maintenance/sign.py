@@ -238,8 +238,8 @@ async def _older_keys(db: Database) -> list[str]:
 async def _finish(db: Database, older: Sequence[str], report: SigningReport) -> bool:
     """Unregister *older* keys, and note that no signature of version 1 is left.
 
-    That is done once a look at everything has found no such row: a process that has an older key
-    first, or is of an older release, may have written during a pass over everything.
+    Do so once a look at everything has found no such row: a process that has an older key first, or
+    is of an older release, may have written during a pass over everything.
 
     Returns:
         Whether the older keys are unregistered.

@@ -246,7 +246,7 @@ class EpisodeStore(BaseEpisodeStore):
         """Store an episode; one with the same ``id_`` is replaced.
 
         Raises:
-            TooLarge: its ``id_`` has over 236 characters.
+            NotSerialisable, TooLarge: it cannot be stored, or its ``id_`` has over 236 characters.
         """
         await self._put(episode, connection)
 
@@ -255,6 +255,7 @@ class EpisodeStore(BaseEpisodeStore):
 
         Raises:
             EpisodeNotFoundError: there is none.
+            NotSerialisable, TooLarge: it cannot be stored.
         """
         await self._put(episode, connection, must_exist=True)
 

@@ -131,10 +131,11 @@ class UserMemoryStore:
         *,
         connection: HostConnection | None = None,
     ) -> Facts:
-        """Return at most *top_k* of the user's facts that hold words of *query*, in any order.
+        """Return at most *top_k* of the user's facts that hold words of *query*, the best first.
 
-        They are ordered by relevance times confidence. An empty query finds all, ordered by
-        confidence. Among equal ones the last seen comes first.
+        Facts are ordered by relevance times confidence. With an embedder they are found by meaning
+        as well. An empty query finds all facts, ordered by confidence. Of equal ones the last seen
+        comes first.
 
         Raises:
             CapabilityMissing: there is a query, and the database is encrypted and holds neither

@@ -374,7 +374,7 @@ def _vector_signature() -> ColumnElement[Any]:
 
 
 def _signed_vector() -> list[Any]:
-    """Return what `check_vectors` needs, beside the part and the version of its item."""
+    """Return the columns that `check_vectors` needs, beside part and version of the item."""
     kind = [EMBEDDINGS.c.model, EMBEDDINGS.c.dimensions]
     return [*kind, *_as_stored(EMBEDDINGS, "vector"), _vector_signature()]
 

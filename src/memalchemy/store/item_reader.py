@@ -286,7 +286,7 @@ class Mark(NamedTuple):
         }
 
     def sort_key(self, order: str) -> tuple[Any, ...]:
-        """Return what sorts in Python as the database sorts."""
+        """Return a key that sorts in Python as the database sorts."""
         name = self.path, encode_id(self.key)
         return (self.updated_at, *name) if order == "newest" else name
 

@@ -1662,13 +1662,14 @@ class EpisodeStore:
 
         Raises:
             EpisodeNotFoundError: there is none.
+            NotSerialisable, TooLarge: it cannot be stored.
         """
 
     def write(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
         """Store an episode; one with the same ``id_`` is replaced.
 
         Raises:
-            TooLarge: its ``id_`` has over 236 characters.
+            NotSerialisable, TooLarge: it cannot be stored, or its ``id_`` has over 236 characters.
         """
 
 class EpisodicMemory:
@@ -1864,7 +1865,7 @@ class Inspector:
         """Return the items of the namespace whose vectors are nearest to the item's first one."""
 
     def overview(self) -> Record:
-        """Return what the database is, and how much is in it.
+        """Describe the database, and count what is in it.
 
         In a large database, where ``estimated`` is true, sizes are projected from a random sample.
         """
@@ -1899,7 +1900,7 @@ class Inspector:
         """
 
     def space(self) -> Record:
-        """Return what takes the space.
+        """Return the space that is taken, by framework, thread, kind of row and table.
 
         A large database is measured in the background: until that has ended, ``largest``,
         ``kinds`` and ``tables`` are empty, sizes are those of states, and ``measuring`` is true.
@@ -1927,7 +1928,7 @@ class Inspector:
         """Return the uncut texts of one message of a transcript."""
 
     def thread(self, thread_id: str, namespace: Iterable[str] = ()) -> Record:
-        """Return what a log is and holds, and the thread's logs in other namespaces."""
+        """Describe a log and its content, and name the thread's logs in other namespaces."""
 
     def threads(
         self,
@@ -4298,10 +4299,11 @@ class UserMemoryStore:
         *,
         connection: HostConnection | None = None,
     ) -> Facts:
-        """Return at most *top_k* of the user's facts that hold words of *query*, in any order.
+        """Return at most *top_k* of the user's facts that hold words of *query*, the best first.
 
-        They are ordered by relevance times confidence. An empty query finds all, ordered by
-        confidence. Among equal ones the last seen comes first.
+        Facts are ordered by relevance times confidence. With an embedder they are found by meaning
+        as well. An empty query finds all facts, ordered by confidence. Of equal ones the last seen
+        comes first.
 
         Raises:
             CapabilityMissing: there is a query, and the database is encrypted and holds neither

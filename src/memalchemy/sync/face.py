@@ -319,7 +319,7 @@ def _property(original: property, name: str) -> property:
 
 
 def _asynchronous(value: Any, caller: Caller | None = None) -> Any:
-    """Return what the asynchronous side takes in place of *value*."""
+    """Return *value* in the form that the asynchronous side takes."""
     if isinstance(value, Face):
         return value._async
     if isinstance(value, Transaction):

@@ -166,7 +166,7 @@ def _term() -> CTE:
 def _is_common(term: CTE, sample: CTE) -> Select[Any]:
     """Query whether a term is in many of *sample*, and is a word that texts can be tested for.
 
-    That is one which the parser leaves as it is. A text with it has it in lower case.
+    Such a word is one that the parser leaves as it is. A text with it has it in lower case.
     """
     has_it = func.strpos(func.lower(DELTAS.c.search_text), _one(term.c.word)) > _number(0)
     count = select(func.count()).select_from(sample)

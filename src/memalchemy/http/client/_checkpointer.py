@@ -49,7 +49,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
     """Save an agent's states on a server, and load any of them.
 
     An outage, a timeout, half an answer and an answer that makes no sense are exceptions: ``None``
-    and ``[]`` mean that the server said so. Reads are repeated for as long as *timeout* lasts, and
+    and ``[]`` mean that the server said so. Reads are sent up to three times within *timeout*, and
     so are writes that ``memalchemy serve`` does once, however often they come: saves, deletions,
     forks and copies. Other writes are sent once. `DatabaseUnreachable.maybe_applied` says whether
     one may have happened. Errors are those of `memalchemy.Checkpointer`.

@@ -356,7 +356,7 @@ def keys_and_times(
 
 
 def _for_each(given: Any, number: int, name: str, kind: type) -> list[Any]:
-    """Return what was given for each of several things: one for all or one for each.
+    """Return a value for each of several things, given one for all or one for each.
 
     Raises:
         ValueError: there are more or fewer.

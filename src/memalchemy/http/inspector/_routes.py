@@ -198,7 +198,7 @@ def inspector_routes(
 
 
 async def _answer(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Call a method of the inspector; whoever looks at data is told what is wrong with it."""
+    """Call a method of the inspector; if data cannot be read, answer with the reason."""
     try:
         return await call(**arguments)
     except (KeyMissing, NotEncrypted) as error:

@@ -20,7 +20,7 @@ class Inflater:
         self._gzip = zlib.decompressobj(wbits=31)
 
     def inflate(self, piece: bytes, limit: int, *, is_last: bool) -> bytes:
-        """Return what *piece* stands for: at most one byte more than *limit*.
+        """Return *piece* decompressed: at most one byte more than *limit*.
 
         Raises:
             Problem: the body is not gzip, or it ends too early or too late (400).

@@ -14,7 +14,7 @@ from memalchemy.store import Store
 
 
 class ServerContext:
-    """The served database, its readiness, and the limits that requests are held to."""
+    """The served database, its readiness, and its limits on requests."""
 
     def __init__(
         self,

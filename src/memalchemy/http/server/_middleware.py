@@ -360,7 +360,7 @@ def _unauthorised(detail: str) -> Problem:
 
 
 class LimitsMiddleware:
-    """Hold a request to the server's limits: rate, number, body and time.
+    """Enforce the server's limits on a request: rate, number, body and time.
 
     The rate and the number of requests are counted for each tenant, so not for public operations.
     """

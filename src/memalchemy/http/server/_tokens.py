@@ -157,7 +157,7 @@ class Tokens:
         return f"Tokens({len(self)} of {len(tenants)} tenants)"
 
     def grant_of(self, token: str) -> Grant | None:
-        """Return what *token* stands for, or ``None`` if it is unknown. It may have expired."""
+        """Return the grant of *token*, or ``None`` if it is unknown. It may have expired."""
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         found = None
         for digest, grant in self._grants.items():

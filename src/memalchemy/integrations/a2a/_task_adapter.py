@@ -149,7 +149,7 @@ async def read_entries(tasks: ThreadLog, task_id: str) -> list[Entry]:
 async def read_stored(
     tasks: ThreadLog, task_id: str, connection: HostConnection | None = None
 ) -> Stored:
-    """Return what a save has to know of the task that is stored."""
+    """Return the facts about the stored task that a save needs."""
     # The version is read first: a write between the two then makes the next write a conflict.
     version = await tasks.version(task_id, connection=connection)
     for newest in await tasks.tail(task_id, 1, connection=connection) if version else ():

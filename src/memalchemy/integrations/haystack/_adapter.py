@@ -36,7 +36,7 @@ class HaystackAdapter(SyncAdapter):
         self._given, self._url = db, url
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` makes an equal object of; it never has a password in it.
+        """Return a dict from which `from_dict` makes an equal object; it never holds a password.
 
         Raises:
             ValueError: the database is an object, a `Secret` from a token, or a URL with a

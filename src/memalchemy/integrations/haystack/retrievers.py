@@ -33,7 +33,7 @@ class _Retriever:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` makes an equal component of."""
+        """Return a dict from which `from_dict` makes an equal component."""
         return default_to_dict(
             self,
             document_store=self.document_store,

@@ -482,7 +482,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         latest, *earlier = [info.checkpoint_id for info in infos]
         async for last in checkpointer.history(thread_id, limit=1, connection=tx):
             if last.checkpoint_id == latest:
-                # It also moves the words on that the latest still holds.
+                # A prune also hands over the words that the latest still holds.
                 await checkpointer.prune(thread_id, keep_last=1, connection=tx)
                 return
         await checkpointer.delete_checkpoints(thread_id, earlier, connection=tx)

@@ -100,7 +100,7 @@ def _alternatives(name: str, operator: str, operand: Any) -> list[Filter]:
 
 
 def _of_value_or_element(operators: Filter) -> list[Filter]:
-    """Return what is true of values that *operators* accept, and of arrays with such an element."""
+    """Return operators for values that *operators* accept, and for arrays with such an element."""
     return [{"$not": {"$type": "array"}, **operators}, {"$any": operators}]
 
 

@@ -97,7 +97,7 @@ class MemalchemyMemoryStore(Adapter):
         )
 
     async def get_operation(self, operation: MemoryOperation) -> MemoryMutation | None:
-        """Return what an operation did, if it was done.
+        """Return the result of an operation, if it was done.
 
         Raises:
             MemoryOperationConflictError: it was done with another fingerprint.
@@ -269,7 +269,7 @@ class MemalchemyMemoryStore(Adapter):
 
 
 def _replayed(operation: MemoryOperation, item: StoreItem | None) -> MemoryMutation | None:
-    """Return what an operation did, of its receipt."""
+    """Return the result of an operation, from its receipt."""
     if item is None:
         return None
     if item.value["fingerprint"] != operation.fingerprint:

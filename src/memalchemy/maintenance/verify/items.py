@@ -233,7 +233,7 @@ class ItemCheck:
             self._add_signature_error(error, f"{which} of {row.key!r}", location, row.key)
 
     async def _check_vector_sets(self, location: StoreNamespace, low: str, high: str) -> None:
-        """Check that each item has the vectors that its signature tells of."""
+        """Check that each item has the vectors that its signature proves."""
         if not self._keyring.signing.signs:
             return
         binds = location.binds() | {"p_low": low, "p_high": high}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import bindparam, text
 
-from lifetimes import MOMENT
+from lifetimes import MOMENT, end_lifetimes_of_threads
 from memalchemy import (
     Checkpointer,
     Conflict,
@@ -354,3 +354,28 @@ async def test_every_radix_gives_back_what_was_saved(db: Database, radix: int) -
     await checkpointer.rewrite("t")
     assert (await verify(db)).ok
     assert await checkpointer.load("t", "cp-40") == {"list": list(range(40)), "n": 40}
+
+
+@pytest.mark.asyncio_only(reason="its database is an asynchronous one, made by the test")
+async def test_writes_that_find_an_expired_thread_each_time_are_not_lost_in_silence(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others, beset = Checkpointer(db), db.for_tenant(db.tenant)
+    run, writes = beset.run, 0
+
+    async def run_after_others(program: Any, intent: Any, **options: Any) -> Any:
+        """Run it after somebody else has saved, and the thread has expired."""
+        nonlocal writes
+        if intent.writes:
+            writes += 1
+            await others.save({"n": writes}, "t", ttl=3600)
+            await end_lifetimes_of_threads(db)
+        return await run(program, intent, **options)
+
+    monkeypatch.setattr(beset, "run", run_after_others)
+
+    with pytest.raises(Conflict, match="20 times while these writes were put"):
+        await Checkpointer(beset).put_writes([("a", 1)], "t", "cp", "task")
+
+    assert writes == 40, "each try inserts, and removes what has expired"
+    assert await values_of(others, "t", "cp") == []

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
@@ -45,6 +46,7 @@ from memalchemy import (
     UnknownURL,
     events,
 )
+from memalchemy._retry import REQUESTS
 from memalchemy.codec.values import is_heavy
 from memalchemy.errors import InvalidArgument
 from memalchemy.http import wire
@@ -131,7 +133,8 @@ OUTAGES: dict[str, Callable[[socket.socket, bytes], None]] = {
 async def test_an_outage_is_an_exception_for_every_read_and_never_an_absence(
     outage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memalchemy.http.client._transport.ATTEMPTS", 1)
+    once = replace(REQUESTS, tries=1)
+    monkeypatch.setattr("memalchemy.http.client._transport.REQUESTS", once)
     with answering(behaving(OUTAGES[outage])) as url:
         async with HTTPCheckpointer(url, timeout=A_WHILE) as client:
             if OUTAGES[outage] in (silent, dripping):  # the answers that do not end

@@ -1021,6 +1021,8 @@ class Checkpointer(Generic[State]):
         Raises:
             NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
             ThreadDeleted: the thread has been deleted.
+            Conflict: others made the thread anew 20 times, and it expired each time; nothing was
+                written.
         """
         log = self._log(thread_id)
         check_name(checkpoint_id, "checkpoint_id")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from memalchemy._retry import CONFLICTS, Overtaken, repeat_unanswered, retry_when_overtaken
 from memalchemy.codec import values
 from memalchemy.codec.payloads import WRITES_CODEC, encode_writes
 from memalchemy.database import (
@@ -22,8 +24,6 @@ from memalchemy.log import Log, new_epoch, truncate_to_second
 from memalchemy.log.append import append_write
 from memalchemy.log.memory import LogMemory
 from memalchemy.log.pending_writes import new_key, remove_expired_log
-
-MAX_TRIES = 5
 
 TaskWrites = tuple[str, str, list[tuple[int, str, Any]]]
 """The id and path of a task, and its writes: index, channel, value."""
@@ -68,27 +68,30 @@ async def put_writes(
         "p_stored_at": now,
         "p_payload": payload,
     }
-    for left in reversed(range(MAX_TRIES)):
+    insert = partial(
+        db.run,
+        partial(append_write, db.dialect, row, apart=db.binds_places),
+        WRITE if db.binds_places else WRITE_SAVE,
+        connection=connection,
+        event=event,
+    )
+
+    async def attempt() -> None:
         try:
-            seq = await db.run(
-                partial(append_write, db.dialect, row, apart=db.binds_places),
-                WRITE if db.binds_places else WRITE_SAVE,
-                connection=connection,
-                event=event,
-            )
+            seq = await insert()
         except DatabaseUnreachable as lost:
-            if not lost.maybe_applied or connection is not None or not left:
+            if connection is not None:
                 raise
-            continue  # if the row was inserted after all, its key is refused now
-        except UniqueViolation:
-            return
-        if seq is not None:
-            if connection is None:
-                LogMemory(db).note_row(log, seq, now)
-            return
-        await db.run(
-            partial(remove_expired_log, db.dialect, log, row),
-            WRITE,
-            connection=connection,
-            event=event,
-        )
+            seq = await repeat_unanswered(insert, lost)  # its key is refused if it was inserted
+        if seq is None:
+            remove = partial(remove_expired_log, db.dialect, log, row)
+            await db.run(remove, WRITE, connection=connection, event=event)
+            raise Overtaken(
+                f"thread {log.thread_id!r} was made by others and expired {CONFLICTS.tries} times "
+                "while these writes were put; nothing was written. Put them again."
+            )
+        if connection is None:
+            LogMemory(db).note_row(log, seq, now)
+
+    with suppress(UniqueViolation):
+        await retry_when_overtaken(attempt)

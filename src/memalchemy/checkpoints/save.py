@@ -11,6 +11,13 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Executable, and_, bindparam, select
 
+from memalchemy._retry import (
+    CONFLICTS,
+    UNANSWERED_SAVE_TRIES,
+    Overtaken,
+    repeat_unanswered,
+    retry_when_overtaken,
+)
 from memalchemy.checkpoints.load import decoded_size, load_chain
 from memalchemy.checkpoints.retention import RetentionRun, retention_binds
 from memalchemy.checkpoints.roads import SaveRoads
@@ -56,7 +63,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-MAX_TRIES = 20
 MAX_DELTA_TRIES = 3
 
 
@@ -82,6 +88,15 @@ def find_saved(dialect: Dialect) -> Executable:
     )
 
 
+@dataclass(slots=True)
+class _Tries:
+    """The tries of one save."""
+
+    made: int = 0
+    unanswered: bool = False
+    """An answer of the database was lost, so that one of them may have been done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Saver:
     """Saves of one checkpointer, with its settings."""
@@ -104,28 +119,13 @@ class Saver:
             ThreadDeleted: a parent was named, and the thread has been deleted since.
             NotFound: ``parent_id`` is not a checkpoint of the thread.
         """
-        unanswered = False
-        for attempt in range(MAX_TRIES):
-            tip = await self._base_tip(request, connection, event, fresh=attempt > 0)
-            size = values.state_size(request.encoded.parts)
-            # The caller's object may change during a wait; what was encoded does not.
-            waited = request.encoded.waited or not event.cache_hit or size >= OFF_LOOP_BYTES
-            state = None if waited else request.state
-            # Others can go on deleting bases; a snapshot needs none.
-            snapshot = attempt >= MAX_DELTA_TRIES
-            draft = await off_loop(size, partial(self._encode, request, state, tip, snapshot))
-            position, lost = await self._write(request, *draft, connection, event)
-            unanswered = unanswered or lost
-            if position is None:
-                position = await self._resolve_failure(request, connection, event, unanswered)
-            if position is not None:
-                break
-        else:
-            raise Conflict(
-                f"thread {request.log.thread_id!r} was deleted and saved by others "
-                f"{MAX_TRIES} times while this save was tried; nothing was written. Save again."
-            )
-        stored, _ = draft
+        tries = _Tries()
+        try:
+            saved = await self._attempt(request, tries, connection, event)
+        except Overtaken:
+            again = partial(self._attempt, request, tries, connection, event)
+            saved = await retry_when_overtaken(again, tried=tries.made)
+        stored, tip, position = saved
         event.payload_bytes = self.db.keyring.stored_size(stored.payload)
         event.state_bytes = stored.raw_size
         new = stored.as_tip(
@@ -207,51 +207,71 @@ class Saver:
             # What the newest checkpoint stands on was not swept: only the epoch is new.
             self.cache.put(log, replace(newest, epoch=epoch))
 
-    async def _write(
-        self,
-        request: Request,
-        draft: Draft,
-        words: str | None,
-        connection: HostConnection | None,
-        event: Event,
-    ) -> tuple[Position | None, bool]:
-        """Append the draft; return its position, and whether an answer of the database was lost.
+    async def _attempt(
+        self, request: Request, tries: _Tries, connection: HostConnection | None, event: Event
+    ) -> tuple[Draft, Tip | None, Position]:
+        """Encode and append; return the draft, the checkpoint it is encoded against, its position.
 
-        The position is ``None`` if the log is not as the draft assumes. When the answer is lost,
-        nobody knows whether the save happened. Doing it again could move it behind what others have
-        built on it since, so look for it first: the id together with the time of this very request.
+        Raises:
+            Overtaken: the log was not as the draft assumes, and is to be looked at again.
+            Conflict, ThreadDeleted, NotFound: see `save`.
         """
-        log, unanswered = request.log, False
-        for _ in range(MAX_TRIES):
-            try:
-                position = await self.roads.send(request, draft, words, connection, event)
-                return position, unanswered
-            except DatabaseUnreachable as lost:
-                if not lost.maybe_applied or connection is not None:
-                    raise
-                unanswered = True
-                publish(Event("database.retry", log.tenant, log.thread_id, request.checkpoint_id))
-                try:
-                    found = await self.db.run(
-                        partial(_find_saved, self.db.dialect, request), READ, event=event
-                    )
-                except DatabaseUnreachable as error:
-                    raise DatabaseUnreachable(
-                        f"{error} The save may or may not have happened: look before repeating it.",
-                        maybe_applied=True,
-                    ) from error
-                if found is not None:
-                    return found, unanswered
-                if lost.busy:
-                    # It is on its way to a slow server, and may arrive after another attempt.
-                    raise DatabaseUnreachable(
-                        f"{lost} The save may or may not have happened: look before repeating it.",
-                        maybe_applied=True,
-                        busy=True,
-                    ) from lost.__cause__
-        raise DatabaseUnreachable(
-            f"the connection was lost in each of {MAX_TRIES} attempts to save", maybe_applied=True
-        )
+        earlier = tries.made
+        tries.made += 1
+        tip = await self._base_tip(request, connection, event, fresh=earlier > 0)
+        size = values.state_size(request.encoded.parts)
+        # The caller's object may change during a wait; what was encoded does not.
+        waited = request.encoded.waited or not event.cache_hit or size >= OFF_LOOP_BYTES
+        state = None if waited else request.state
+        # Others can go on deleting bases; a snapshot needs none.
+        snapshot = earlier >= MAX_DELTA_TRIES
+        draft, words = await off_loop(size, partial(self._encode, request, state, tip, snapshot))
+        try:
+            position = await self.roads.send(request, draft, words, connection, event)
+        except DatabaseUnreachable as lost:
+            if connection is not None:
+                raise
+            send = partial(self.roads.send, request, draft, words, None, event)
+            find = partial(self._find_unanswered, request, tries, event)
+            position = await repeat_unanswered(send, lost, find=find, tries=UNANSWERED_SAVE_TRIES)
+        if position is None:
+            position = await self._resolve_failure(request, connection, event, tries.unanswered)
+        if position is None:
+            raise Overtaken(
+                f"thread {request.log.thread_id!r} was deleted and saved by others "
+                f"{CONFLICTS.tries} times while this save was tried; nothing was written. Save "
+                "again."
+            )
+        return draft, tip, position
+
+    async def _find_unanswered(
+        self, request: Request, tries: _Tries, event: Event, lost: DatabaseUnreachable
+    ) -> Position | None:
+        """Return the position of a save whose answer was *lost*, if it happened after all.
+
+        Doing it again could move it behind what others have built on it since, so it is looked for
+        first: by its id together with the time of this very request.
+        """
+        tries.unanswered = True
+        log = request.log
+        publish(Event("database.retry", log.tenant, log.thread_id, request.checkpoint_id))
+        try:
+            found = await self.db.run(
+                partial(_find_saved, self.db.dialect, request), READ, event=event
+            )
+        except DatabaseUnreachable as error:
+            raise DatabaseUnreachable(
+                f"{error} The save may or may not have happened: look before repeating it.",
+                maybe_applied=True,
+            ) from error
+        if found is None and lost.busy:
+            # It is on its way to a slow server, and may arrive after another attempt.
+            raise DatabaseUnreachable(
+                f"{lost} The save may or may not have happened: look before repeating it.",
+                maybe_applied=True,
+                busy=True,
+            ) from lost.__cause__
+        return found
 
     async def _base_tip(
         self, request: Request, connection: HostConnection | None, event: Event, *, fresh: bool

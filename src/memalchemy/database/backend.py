@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransaction
 
 from memalchemy import migrate
+from memalchemy._retry import CONNECTIONS
 from memalchemy.contracts import Durability, Health, MigrateMode
 from memalchemy.database.clock import read_takes_writes
 from memalchemy.database.compiled import execute_with_sqlalchemy
@@ -75,7 +76,6 @@ from memalchemy.statements import Program
 T = TypeVar("T")
 U = TypeVar("U")
 
-ATTEMPTS = 4
 CONNECT_TIMEOUT = 10.0
 
 _log = logging.getLogger(__name__)
@@ -85,6 +85,22 @@ _MAYBE_OF_AN_INDEX = ("SQLITE_CORRUPT", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQ
 
 _BATCH = Intent("statement", writes_payloads=True)
 """The intent of a batch's statement. Each of its rows was checked before it joined the batch."""
+
+
+@dataclass(slots=True)
+class _Sending:
+    """A job that failed, and may be run again."""
+
+    kind: Kind
+    writes: bool
+    repeatable: bool
+    tenant: str | None
+    sets_aside: bool
+    """A damaged text index may be set aside, which was not done yet."""
+    number: int = 1
+    """How often it was run."""
+    is_elsewhere: bool = False
+    """A node took no writes, so that another was looked for."""
 
 
 class Backend:
@@ -222,7 +238,7 @@ class Backend:
             kind = intent.kind_on(self.dialect)
             repeatable = intent.repeatable or not intent.writes or kind == "maintenance"
             alone = partial(
-                self._retry,
+                self._send,
                 job,
                 kind,
                 repeatable,
@@ -373,7 +389,7 @@ class Backend:
         if statements_are_observed():
             job = partial(run_observed, job)
         kind: Kind = "transaction" if write else "read"
-        result: T = await self._retry(job, kind, repeatable=True)
+        result: T = await self._send(job, kind, repeatable=True)
         return result
 
     async def health(self) -> Health:
@@ -548,7 +564,7 @@ class Backend:
             # Closing the connection undoes the transaction, too, and the block's error is raised.
             await connection.invalidate()
 
-    async def _retry(
+    async def _send(
         self,
         job: Callable[[Any], Any],
         kind: Kind,
@@ -563,59 +579,85 @@ class Backend:
         Where a lost connection leaves it unknown whether the job was committed, only a *repeatable*
         one is run again. With *sets_aside* a text index that stops a write is set aside first.
         """
-        writes = Intent(kind).writes
-        is_elsewhere = False
-        for number in range(1, ATTEMPTS + 1):
+        sending: _Sending | None = None
+        while True:
             attempt = Attempt(tenant if self._wall.is_active else None)
             try:
-                run = partial(self._executor.run, job, kind, attempt, is_program=is_program)
-                return await self._run_beside_indexes(run, sets_aside and writes)
-            except RolledBack:
-                if number == ATTEMPTS:
+                with translating(self._translate_host_code):
+                    return await self._executor.run(job, kind, attempt, is_program=is_program)
+            except MemalchemyError as error:
+                if sending is None:
+                    writes = Intent(kind).writes
+                    sending = _Sending(kind, writes, repeatable, tenant, sets_aside and writes)
+                if not await self._may_run_again(sending, attempt, error):
                     raise
-            except TakesNoWrites:
-                # Its connection was given up, and the name may lead to another node by now.
-                if is_elsewhere or self.dialect.single_writer:
-                    raise
-                is_elsewhere = True
-                continue
-            except TenantNotSet:
-                # The wall was built while this process ran.
-                if attempt.tenant is not None or tenant is None:
-                    raise
-                if not (await self.tenant_wall()).is_active:
-                    raise
-                continue
-            except TableMissing:
-                # SQLite's own VACUUM, of another process, has rewritten the file: a statement that
-                # is compiled meanwhile may find no table. Nothing was done.
-                if number == ATTEMPTS or not await self._is_table_there():
-                    raise
-            except (ConnectionLost, StatementFailed) as error:
-                if not self._may_be_committed(error, attempt.commit_sent):
-                    raise
-                # A transaction that is lost before COMMIT is undone; a lone statement may have run.
-                unknown = attempt.commit_sent or kind == "statement"
-                if number == ATTEMPTS or (unknown and not repeatable):
-                    maybe_applied = unknown and writes
-                    raise DatabaseUnreachable(
-                        f"{error}; "
-                        + (
-                            "the write may or may not have happened, look before repeating it"
-                            if maybe_applied
-                            else "nothing was changed"
-                        ),
-                        maybe_applied=maybe_applied,
-                    ) from error.__cause__
-            except DatabaseUnreachable as error:
-                # The answer came too late: the same holds as for a lost connection.
-                error.maybe_applied = error.maybe_applied and (
-                    attempt.commit_sent or kind == "statement"
-                )
-                raise
-            publish(Event("database.retry", details={"attempt": number}))
-            await asyncio.sleep(random.uniform(0, 0.02 * 4**number))
-        raise AssertionError("unreachable")
+
+    async def _may_run_again(
+        self, sending: _Sending, attempt: Attempt, error: MemalchemyError
+    ) -> bool:
+        """Return whether a job may be run again whose *attempt* ended with *error*; wait before.
+
+        Raises:
+            DatabaseUnreachable: it may not, and this says what became of it.
+        """
+        is_last = sending.number == CONNECTIONS.tries
+        if (
+            isinstance(error, (Corrupt, StatementFailed))
+            and sending.sets_aside
+            and await self._set_indexes_aside(error)
+        ):
+            sending.sets_aside = False
+            return True
+        if isinstance(error, TakesNoWrites):
+            # Its connection was given up, and the name may lead to another node by now.
+            if is_last or sending.is_elsewhere or self.dialect.single_writer:
+                return False
+            sending.is_elsewhere = True
+        elif isinstance(error, TenantNotSet):
+            # The wall was built while this process ran.
+            if is_last or attempt.tenant is not None or sending.tenant is None:
+                return False
+            if not (await self.tenant_wall()).is_active:
+                return False
+        elif not await self._is_harmless(sending, attempt, error, is_last=is_last):
+            return False
+        else:
+            publish(Event("database.retry", details={"attempt": sending.number}))
+            await CONNECTIONS.wait(sending.number)
+        sending.number += 1
+        return True
+
+    async def _is_harmless(
+        self, sending: _Sending, attempt: Attempt, error: MemalchemyError, *, is_last: bool
+    ) -> bool:
+        """Return whether to do again what an *attempt* may have done; not if it was the last."""
+        # A transaction that is lost before COMMIT is undone; a lone statement may have run.
+        unknown = attempt.commit_sent or sending.kind == "statement"
+        if isinstance(error, RolledBack):
+            return not is_last
+        if isinstance(error, TableMissing):
+            # SQLite's own VACUUM, of another process, has rewritten the file: a statement that
+            # is compiled meanwhile may find no table. Nothing was done.
+            return not is_last and await self._is_table_there()
+        if isinstance(error, (ConnectionLost, StatementFailed)):
+            if not self._may_be_committed(error, attempt.commit_sent):
+                return False
+            if is_last or (unknown and not sending.repeatable):
+                maybe_applied = unknown and sending.writes
+                raise DatabaseUnreachable(
+                    f"{error}; "
+                    + (
+                        "the write may or may not have happened, look before repeating it"
+                        if maybe_applied
+                        else "nothing was changed"
+                    ),
+                    maybe_applied=maybe_applied,
+                ) from error.__cause__
+            return True
+        if isinstance(error, DatabaseUnreachable):
+            # The answer came too late: the same holds as for a lost connection.
+            error.maybe_applied = error.maybe_applied and unknown
+        return False
 
     async def _is_table_there(self) -> bool:
         """Return whether a SQLite file has the schema, although a statement missed a table."""
@@ -629,19 +671,6 @@ class Backend:
                 is_program=False,
             )
         return found is not None
-
-    async def _run_beside_indexes(
-        self, run: Callable[[], Coroutine[Any, Any, Any]], sets_aside: bool
-    ) -> Any:
-        """Run, and with *sets_aside* run again if a damaged text index was in the way."""
-        try:
-            with translating(self._translate_host_code):
-                return await run()
-        except (Corrupt, StatementFailed) as error:
-            if not (sets_aside and await self._set_indexes_aside(error)):
-                raise
-        with translating(self._translate_host_code):
-            return await run()
 
     async def _set_indexes_aside(self, error: Corrupt | StatementFailed) -> bool:
         """Set damaged text indexes aside if one may have caused *error*; return whether any was.

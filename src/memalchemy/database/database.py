@@ -22,6 +22,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from memalchemy._retry import Overtaken, retry_when_overtaken
 from memalchemy.codec.anchors import Anchor, check_anchor
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.signatures import SigningKeys
@@ -42,15 +43,11 @@ from memalchemy.events import Event
 from memalchemy.keys import check_tenant
 from memalchemy.protection.guard import guard_of
 from memalchemy.protection.known_heads import KnownHead, KnownHeads
-from memalchemy.protection.signed_logs import Overtaken
 from memalchemy.statements import Program
 from memalchemy.tenants import tenant_of_scope
 
 T = TypeVar("T")
 U = TypeVar("U")
-
-MAX_TRIES = 20
-"""The number of times that a signed write is tried while others begin its log."""
 
 
 class Database:
@@ -553,17 +550,15 @@ class Database:
             connection=connection,
             decode=decode,
         )
-        for _ in range(MAX_TRIES if connection is None else 1):
-            try:
-                result = await sending()
-            except Overtaken:
-                continue
-            if connection is None:
-                shared(self, KnownHeads).put(heads)
-            return result
-        raise Conflict(
-            "others began the log at the same moment; nothing was written. Try it again."
-        )
+        try:
+            result = await sending()
+        except Overtaken as overtaken:
+            if connection is not None:
+                raise Conflict(str(overtaken)) from overtaken
+            result = await retry_when_overtaken(sending, tried=1)
+        if connection is None:
+            shared(self, KnownHeads).put(heads)
+        return result
 
     async def check_payloads(self, connection: HostConnection | None = None) -> None:
         """Check that payloads may be written into the tenant, as `run` does.

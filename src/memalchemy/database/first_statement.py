@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.util import await_only
 
+from memalchemy._retry import CONNECTIONS
 from memalchemy.errors import MemalchemyError
 
 T = TypeVar("T")
-
-ATTEMPTS = 4
 
 SESSION_TENANT = "memalchemy_tenant"
 """The key of `Connection.info` for the tenant that was set for the session."""
@@ -79,16 +78,15 @@ class TransactionConnection(Connection):
             self._turn.release()
 
     def _send_first(self, send: Callable[[], T]) -> T:
-        number = 1
         try:
-            while True:
+            for left in reversed(range(CONNECTIONS.tries)):
                 try:
                     return send()
                 except Exception:
-                    if not self.invalidated or not self.in_transaction() or number == ATTEMPTS:
+                    if not left or not self.invalidated or not self.in_transaction():
                         raise
-                number += 1
                 self._replace()
+            raise AssertionError("unreachable")
         finally:
             # Whatever came of it: the next statement is not the first.
             if self._preparing is None or self._preparing is not asyncio.current_task():

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import cast, null
 
+from memalchemy._retry import CONFLICTS
 from memalchemy.codec.anchors import log_identity
 from memalchemy.codec.places import Place, write_place
 from memalchemy.codec.signatures import SigningKeys, Sums
@@ -54,9 +55,6 @@ _KNOWN_OF_HEAD = ("log_id", *NAMES, "deleted_at")
 _OF_HEAD = tuple(name for name in (*HEAD, "signature") if name not in _KNOWN_OF_HEAD)
 MOST_SUMMED = 1_000
 """Positions of a log up to which a read of some of its rows checks all of them against the head."""
-
-MAX_TRIES = 20
-"""The number of times that a log is read which others write meanwhile."""
 
 
 # --- States --------------------------------------------------------------------------------------
@@ -387,12 +385,12 @@ def check_sums(dialect: Dialect, log: Log, keys: SigningKeys) -> Program[Any | N
         NotSigned, KeyMissing: see `SigningKeys.check`.
     """
     binds = {"k_log_id": log.key}
-    for attempt in range(MAX_TRIES):
+    for left in reversed(range(CONFLICTS.tries)):
         before = yield read_signed_head(dialect, locks=False), binds
         found = yield from read_signatures(dialect, log.key)
         after = yield read_signed_head(dialect, locks=False), binds
-        if attempt < MAX_TRIES - 1 and list(map(tuple, before)) != list(map(tuple, after)):
-            continue
+        if left and list(map(tuple, before)) != list(map(tuple, after)):
+            continue  # others wrote meanwhile
         with errors_about(f"thread {log.thread_id!r}"):
             if not before:
                 if found:

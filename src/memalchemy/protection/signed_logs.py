@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from memalchemy._retry import Overtaken
 from memalchemy.codec.anchors import log_identity
 from memalchemy.codec.places import Place, entry_place
 from memalchemy.codec.signatures import NO_ROWS, SigningKeys, Sums
@@ -45,7 +46,7 @@ from memalchemy.codec.signed_rows import (
     parts_of_log_row,
 )
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, about
+from memalchemy.errors import Corrupt, KeyMissing, about
 from memalchemy.keys import log_key
 from memalchemy.protection.known_heads import KNOWN_HEAD, MOVED_HEAD, SIGNED_FIRST, KnownHead
 from memalchemy.protection.removals import hold_missing
@@ -85,12 +86,6 @@ COPIED_TOGETHER = 20
 
 PROVEN_TOGETHER = 100
 """The number of rows that are held at once while a log is proven."""
-
-
-class Overtaken(MemalchemyError):
-    """Another writer has begun the log meanwhile: the program is to be run again."""
-
-    code = "MA-CONFLICT"
 
 
 @dataclass(slots=True)
@@ -287,7 +282,9 @@ class LogSigner:
     def _refuse_if_overtaken(self, log: _Log, rows: Answer) -> None:
         """Raise `Overtaken` if a log that was not there has a head that another writer signed."""
         if log.head is None and not log.erased and rows and rows[0].signature is not None:
-            raise Overtaken("another writer has begun the log")
+            raise Overtaken(
+                "others began the log at the same moment; nothing was written. Try it again."
+            )
 
     def _prove_rows(self, table: str, log_id: UUID) -> Program[None]:
         """Hold all rows that a log has in a table to their signatures."""

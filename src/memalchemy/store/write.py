@@ -29,6 +29,7 @@ from sqlalchemy import (
     update,
 )
 
+from memalchemy._retry import CONFLICTS, retry_in_program
 from memalchemy.codec.vectors import to_bytes
 from memalchemy.contracts import UNSET, StoreItem, Unset, check_position
 from memalchemy.dialects import Dialect
@@ -415,40 +416,36 @@ def put_alone(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
     return rows[0].version if rows else None
 
 
-MAX_TRIES = 20
-"""The number of times that an item is written which others make and remove meanwhile."""
-
-
 def _put_at_version(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
     """Do as `put_alone`, and bind the ``p_version`` and ``p_created_at`` it will have."""
-    for _ in range(MAX_TRIES):
-        rows = yield lock_item(dialect), values
-        if not rows:
-            if which in ("version", "item"):
-                return None
-            placed = {"p_version": 1, "p_created_at": values["p_updated_at"]}
-            version = yield from put_alone(dialect, dict(values) | placed, "none")
-        elif which == "none" or (which != "any" and rows[0].version != values["p_expected"]):
+    attempt = partial(_put_at_found_version, dialect, values, which)
+    if which != "any":
+        return (yield from attempt())
+    return (yield from retry_in_program(attempt, lambda: _never_at_rest(values["k_key"])))
+
+
+def _put_at_found_version(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
+    """Do as `_put_at_version`, but return ``None``, too, if somebody else was faster."""
+    rows = yield lock_item(dialect), values
+    if not rows:
+        if which in ("version", "item"):
             return None
-        else:
-            if which != "any":
-                yield has_item(dialect), values  # which proves the row whose version it goes by
-            there = int(rows[0].version)
-            placed = {"p_version": there + 1, "p_created_at": rows[0].created_at}
-            version = yield from put_alone(
-                dialect,
-                dict(values) | placed | {"p_expected": there},
-                "item" if which == "item" else "version",
-            )
-        if version is not None or which != "any":
-            return version
-    raise _never_at_rest(values["k_key"])
+        placed = {"p_version": 1, "p_created_at": values["p_updated_at"]}
+        return (yield from put_alone(dialect, dict(values) | placed, "none"))
+    if which == "none" or (which != "any" and rows[0].version != values["p_expected"]):
+        return None
+    if which != "any":
+        yield has_item(dialect), values  # which proves the row whose version it goes by
+    there = int(rows[0].version)
+    placed = {"p_version": there + 1, "p_created_at": rows[0].created_at}
+    known = dict(values) | placed | {"p_expected": there}
+    return (yield from put_alone(dialect, known, "item" if which == "item" else "version"))
 
 
 def _never_at_rest(key: str) -> Conflict:
     return Conflict(
-        f"the item {key!r} was made and removed by others {MAX_TRIES} times while this put was "
-        "tried; nothing was written. Put it again."
+        f"the item {key!r} was made and removed by others {CONFLICTS.tries} times while this put "
+        "was tried; nothing was written. Put it again."
     )
 
 
@@ -544,7 +541,10 @@ def _put_arrays_at_versions(
     """Do as `_put_as_arrays`, and bind ``i_version`` and ``i_created_at`` that items will have."""
     written: dict[Place, int] = {}
     left = list(items)
-    for _ in range(MAX_TRIES):
+
+    def attempt() -> Program[dict[Place, int] | None]:
+        """Write the items that are left; return ``None`` if somebody else was faster with some."""
+        nonlocal left
         there = yield from lock_listed(dialect, map(place_of, left), left[0])
         known = [row for row in left if place_of(row) in there] if expected == "any" else []
         left = [row for row in left if place_of(row) not in there]
@@ -558,11 +558,11 @@ def _put_arrays_at_versions(
                     for row, one in zip(rows, before, strict=True)
                 ]
                 answer: Sequence[Any] = yield put_items(dialect, expected=condition), binds
-                written |= {(path, key): int(version) for path, key, version in answer}
+                written.update({(path, key): int(version) for path, key, version in answer})
         left = [row for row in left if place_of(row) not in written]
-        if not left or expected != "any":
-            return written
-    raise _never_at_rest(left[0]["k_key"])
+        return None if left and expected == "any" else written
+
+    return (yield from retry_in_program(attempt, lambda: _never_at_rest(left[0]["k_key"])))
 
 
 def batch_binds(dialect: Dialect, items: Sequence[Row]) -> dict[str, Any]:

@@ -1042,6 +1042,8 @@ class Checkpointer(Generic[State]):
         Raises:
             NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
             ThreadDeleted: the thread has been deleted.
+            Conflict: others made the thread anew 20 times, and it expired each time; nothing was
+                written.
         """
 
     def query_by_metadata(
@@ -2919,6 +2921,8 @@ class RetainedCheckpointer(Generic[State]):
         Raises:
             NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
             ThreadDeleted: the thread has been deleted.
+            Conflict: others made the thread anew 20 times, and it expired each time; nothing was
+                written.
         """
 
     def query_by_metadata(

@@ -6,7 +6,6 @@ import asyncio
 import os
 import sqlite3
 import threading
-import time
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -21,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from memalchemy import migrate
+from memalchemy._retry import CONFLICTS, retry_while_busy
 from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.intent import Kind
@@ -36,8 +36,8 @@ from memalchemy.database.sqlite.connections import (
     engine_for,
     open_connection,
 )
-from memalchemy.database.sqlite.read_only import open_read_only, unsettled
-from memalchemy.database.sqlite.readers import ATTEMPTS, Readers
+from memalchemy.database.sqlite.read_only import is_locked, open_read_only, unsettled
+from memalchemy.database.sqlite.readers import Readers
 from memalchemy.database.sqlite.writer import Writer, WriterLease
 from memalchemy.dialects.sqlite import prepare
 from memalchemy.errors import (
@@ -175,7 +175,7 @@ class SQLiteExecutor(Executor):
         if self._path is not None:
             if not os.path.exists(self._path):  # noqa: ASYNC240 - one look
                 raise DatabaseUnreachable(f"there is no file {self._path} to back up")
-            for _ in range(ATTEMPTS):
+            for _ in range(CONFLICTS.tries):  # see `Readers`
                 source = await asyncio.to_thread(self._open_file, read_only=True)
                 try:
                     size = await asyncio.to_thread(back_up, source, file, progress)
@@ -283,38 +283,34 @@ class SQLiteExecutor(Executor):
         )
 
     def _open_shared(self, read_only: bool) -> SQLiteConnection:
-        # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
-        deadline = time.monotonic() + self._open_timeout
         assert self._path is not None
         place = self._uri_or_path()
         if self.may_create:
             # For its owner alone; SQLite gives -wal and -shm the rights of the file.
             with suppress(OSError):  # it is there, or SQLite says what is wrong
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        while True:
-            connection = forks.connect(self._path, place, uri=not self.may_create)
-            connection.closing = self._closing
-            try:
-                prepare(
-                    connection,
-                    synchronous=self._synchronous,
-                    read_only=read_only,
-                    busy_timeout=self._statement_timeout,
-                )
-            except sqlite3.Error as error:
-                connection.close()
-                code = getattr(error, "sqlite_errorcode", 0)
-                busy = (code & 0xFF) in (
-                    sqlite3.SQLITE_BUSY,
-                    sqlite3.SQLITE_LOCKED,
-                )
-                if not busy or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-            else:
-                if self._statement_timeout is not None:
-                    connection.set_statement_timeout(self._statement_timeout)
-                return connection
+        opening = partial(self._open_once, place, read_only)
+        # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
+        connection = retry_while_busy(opening, self._open_timeout, is_locked)
+        if self._statement_timeout is not None:
+            connection.set_statement_timeout(self._statement_timeout)
+        return connection
+
+    def _open_once(self, place: str, read_only: bool) -> SQLiteConnection:
+        assert self._path is not None
+        connection = forks.connect(self._path, place, uri=not self.may_create)
+        connection.closing = self._closing
+        try:
+            prepare(
+                connection,
+                synchronous=self._synchronous,
+                read_only=read_only,
+                busy_timeout=self._statement_timeout,
+            )
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
 
     def _open_read_only(self) -> SQLiteConnection:
         assert self._path is not None

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
+from memalchemy._retry import retry_while_busy
 from memalchemy.database.sqlite import forks
 from memalchemy.database.sqlite.connections import SQLiteConnection
 from memalchemy.errors import DatabaseUnreachable
@@ -70,22 +71,27 @@ def open_read_only(path: str, *, timeout: float) -> SQLiteConnection:
     Raises:
         DatabaseUnreachable: the file, or the log beside it, cannot be read.
     """
-    deadline = time.monotonic() + timeout
-    while True:
-        connection, state = None, None
+    state: _Resting | None = None
+
+    def attempt() -> SQLiteConnection:
+        nonlocal state
+        connection = state = None
         try:
             state = _settled(path)
             connection = _connect(path, immutable=state is not None)
             connection.is_current = partial(_is_still, path, state)
             connection.execute("PRAGMA schema_version").fetchone()  # reads the file
             return connection
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError):
             if connection is not None:
                 connection.close()
-            # A writer may have come or gone between the look and the opening.
-            if time.monotonic() > deadline or not _is_passing(error, path, state):
-                raise _unreadable(path, error) from error
-        time.sleep(0.01)
+            raise
+
+    try:
+        # A writer may have come or gone between the look and the opening.
+        return retry_while_busy(attempt, timeout, lambda error: _is_passing(error, path, state))
+    except (sqlite3.Error, OSError) as error:
+        raise _unreadable(path, error) from error
 
 
 def unsettled() -> DatabaseUnreachable:
@@ -127,8 +133,13 @@ def _connect(path: str, *, immutable: bool) -> SQLiteConnection:
     )
 
 
-_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _UNREADABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
+def is_locked(error: Exception) -> bool:
+    """Return whether an error of sqlite3 says that another connection has a lock."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _is_passing(error: Exception, path: str, state: _Resting | None) -> bool:
@@ -140,7 +151,7 @@ def _is_passing(error: Exception, path: str, state: _Resting | None) -> bool:
             return resting(path) != state
         except OSError:
             return False
-    return code in _LOCKED
+    return is_locked(error)
 
 
 def _unreadable(path: str, error: Exception) -> Exception:

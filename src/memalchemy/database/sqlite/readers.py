@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from memalchemy import _detached
+from memalchemy._retry import CONFLICTS
 from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.sqlite import forks
 from memalchemy.database.sqlite.read_only import unsettled
@@ -27,8 +28,6 @@ Job = Callable[[SQLiteDirectConnection], Any]
 QueuedJob = tuple[Job, ThreadFuture[Any]]
 
 READERS = 4
-ATTEMPTS = 20
-"""Times that a job is run because a writer came while it was reading a file without locks."""
 
 
 class Readers:
@@ -128,7 +127,7 @@ class _Reader:
                 self._is_running = False
 
     def _settled_outcome(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
-        for _ in range(ATTEMPTS):
+        for _ in range(CONFLICTS.tries):  # a writer may come while a file is read without locks
             outcome = self._try(job, reply)
             if self._direct is None or self._direct.raw.is_current():
                 return outcome

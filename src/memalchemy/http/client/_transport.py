@@ -6,7 +6,6 @@ It knows nothing of checkpoints. An answer that was not understood is an error, 
 from __future__ import annotations
 
 import asyncio
-import random
 import ssl
 import weakref
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from memalchemy._per_loop import PerLoop
+from memalchemy._retry import REQUESTS
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
@@ -31,9 +31,6 @@ from memalchemy.http import wire
 from memalchemy.http._gzip import GZIP, compress
 from memalchemy.http._offload import offload
 from memalchemy.http.client._connections import Connections, abandon, close_without_loop
-
-ATTEMPTS = 3
-"""The most times that a request is sent which is safe to repeat."""
 
 COMPRESSED_FROM = 64 * 1024
 """Bytes of a body from which it is compressed, if the server takes that."""
@@ -124,11 +121,11 @@ class Transport:
         writes: bool = False,
         repeats: bool = True,
     ) -> Reply:
-        """Send a request, up to `ATTEMPTS` times if it *repeats*.
+        """Send a request, as often as `REQUESTS` says if it *repeats*.
 
         One that *writes* repeats only if its *headers* make sure that it is done once.
         """
-        attempts, headers = ATTEMPTS if repeats else 1, headers or {}
+        attempts, headers = REQUESTS.tries if repeats else 1, headers or {}
         url = self._base + path + _query_string(query)
         content = None if body is None else await offload(body, lambda: wire.dumps(body))
         if content is not None and self.compresses and len(content) >= COMPRESSED_FROM:
@@ -155,7 +152,7 @@ class Transport:
                             return reply
                         maybe_applied |= writes and reply.status >= 500
                     publish(Event("http.retry", details={"attempt": attempt}))
-                    await asyncio.sleep(max(wait, random.uniform(0, 0.05 * 4**attempt)))
+                    await asyncio.sleep(max(wait, REQUESTS.random_wait(attempt)))
         except TimeoutError as error:
             raise DatabaseUnreachable(
                 f"{self.display} did not answer within {self._timeout:g} s"

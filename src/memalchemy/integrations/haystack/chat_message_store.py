@@ -10,9 +10,9 @@ from uuid import uuid4
 from haystack.dataclasses import ChatMessage, ChatRole
 from haystack.utils import Secret
 
+from memalchemy._retry import retry_on_conflict
 from memalchemy.contracts import UNSET
 from memalchemy.database import HostConnection
-from memalchemy.errors import Conflict
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, blocking
 from memalchemy.integrations.haystack._adapter import HaystackAdapter
 from memalchemy.threads import ThreadLog
@@ -91,15 +91,18 @@ class MemalchemyChatMessageStore(HaystackAdapter):
         ]
         if not given:
             return 0
-        while True:
-            try:
-                async with self.db.transaction() as tx:
-                    return await self._append(chat_history_id, given, tx)
-            except Conflict:  # somebody else has begun the history meanwhile
-                continue
-            except _IdTaken:
-                for value in given:
-                    value["meta"] = {ID: uuid4().hex} | value["meta"]
+
+        async def attempt() -> int:
+            async with self.db.transaction() as tx:
+                return await self._append(chat_history_id, given, tx)
+
+        target = f"the history {chat_history_id!r}"
+        try:
+            return await retry_on_conflict(attempt, target)  # others may begin it meanwhile
+        except _IdTaken:
+            for value in given:
+                value["meta"] = {ID: uuid4().hex} | value["meta"]
+        return await retry_on_conflict(attempt, target)
 
     async def retrieve_messages_async(
         self, chat_history_id: str, last_k: int | None = None

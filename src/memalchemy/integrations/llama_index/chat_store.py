@@ -20,7 +20,7 @@ from memalchemy.threads import ThreadLog
 
 POSITION = "position"
 """Field of an archived message: its position among all messages of the chat."""
-TRIES = 5
+READINGS = 5
 
 
 class _Archived(NamedTuple):
@@ -210,7 +210,7 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
         Whatever moves a message into the archive moves the version of the log of active ones.
         """
         found: dict[int, ChatMessage] = {}
-        for _ in range(TRIES):
+        for _ in range(READINGS):
             reading, active = await self._log.scan(key, lambda at, value, _: (at, _message(value)))
             _, archived = await self._archive.scan(
                 key, lambda _, value, __: (value[POSITION], _message(value))

@@ -39,7 +39,7 @@ from memalchemy.statements import Program, program_of, statement
 RowKey = int | str
 """A position of a log, or a key of a namespace."""
 
-ATTEMPTS = 3
+READINGS = 3
 """The number of times in a row that a row must be missed. Beside writers PostgreSQL was seen to
 miss, once, rows that were deleted a moment later; what is damaged stays missed."""
 
@@ -102,7 +102,7 @@ class TextIndexCheck:
                 continue
             try:
                 missed = await self._find_missed(index, location, low, high)
-                for _ in range(ATTEMPTS - 1):
+                for _ in range(READINGS - 1):
                     if missed:
                         ends = sorted(missed, key=_sort_key)
                         missed &= await self._find_missed(index, location, ends[0], ends[-1])

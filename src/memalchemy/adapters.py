@@ -71,9 +71,9 @@ class View:
     Args:
         bookkeeping: beginnings of the keys under which a state holds what is the framework's own.
         silent_channels: beginnings of the channels whose pending writes say nothing to people.
-        objects: keys that mark a mapping as the form of an object, each with a function that
-            returns what the object holds, or the mapping itself if it is none. The marks of all
-            adapters are looked for in all states.
+        objects: keys that mark a mapping as a stored object, each with a function that returns the
+            object's content, or the mapping itself if it is no object. The marks of all adapters
+            are looked for in all states.
         messages: returns the messages of a state and the path to them, if they are not simply in a
             list; ``None`` of other states.
         interrupts: returns what a state waits for, each with its id or ``None``; ``None`` of a

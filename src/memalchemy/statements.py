@@ -250,8 +250,8 @@ def statement(
     The builder returns ``None`` where a dialect has no such statement. With *only_on* the statement
     exists on that variant alone.
 
-    A statement that returns columns which signatures cover says what proves them, or why nothing
-    has to. It says both if only some of the programs that send it prove them.
+    A statement that returns signed columns says what proves them, or why nothing has to. It says
+    both if only some of the programs that send it prove them.
 
     Args:
         proves: names of `memalchemy.proofs.CHECKS` that these programs make; and a `RowProof`, or a

@@ -885,7 +885,7 @@ class Checkpointer(Generic[State]):
 
         Raises:
             NotFound: the checkpoint does not exist.
-            Conflict: the new thread is not empty.
+            Conflict: the new thread holds something in a namespace that is copied.
             ValueError: the new thread is the old one.
         """
         with operation("checkpoint.fork", **self._about(thread_id, checkpoint_id)) as event:
@@ -971,7 +971,8 @@ class Checkpointer(Generic[State]):
         with *below* the logs of this namespace and the ones under it.
 
         Raises:
-            Conflict: the target is not empty; nothing was changed.
+            Conflict: the target holds something in a namespace that is copied; nothing was changed.
+            ValueError: the target is the source.
         """
         source, target = self._log(source_thread_id), self._log(dest_thread_id)
         if source == target:

@@ -87,7 +87,7 @@ _NAME_WHAT_IS_WRONG = ("verify", "anchor", "backup", "import")
 
 
 def _advise_verify(options: CommonOptions, values: dict[str, Any]) -> str:
-    """Return the sentence that names the command which says what is damaged."""
+    """Return a sentence that names the command to find the damage."""
     from memalchemy.maintenance.command_names import program
 
     command = f"{program(options.tenant or 'default')} verify"

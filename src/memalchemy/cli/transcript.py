@@ -78,8 +78,8 @@ class TranscriptPrinter:
     def print_record(self, record: dict[str, Any], *, name_namespace: bool) -> None:
         """Print a record of `Activity`; with *name_namespace* where the namespace changes.
 
-        Writes that say nothing to people are left out, such as LangGraph's that only name the node
-        to run next, and those in which a task repeats the answer that it takes.
+        Writes that say nothing to people are left out, such as LangGraph's names of nodes to run
+        next, and a task's repetitions of the answer that it takes.
         """
         if record["kind"] == "write" and (_is_silent(record) or self._repeats_answer(record)):
             return

@@ -38,8 +38,7 @@ Only the times at which lives of one log or item began are compared with the tim
 """
 
 SKEW = timedelta(seconds=10)
-"""The time by which clocks may differ where they tell which of two lives of one log or item was the
-earlier.
+"""The time by which clocks may differ where they order two lives of one log or item.
 """
 
 _MAGIC = b"memalchemy anchor 1\n"

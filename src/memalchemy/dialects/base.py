@@ -244,8 +244,9 @@ class Statements:
         return None
 
     def is_as_seen(self, table: Table, key: ColumnElement[bool]) -> ColumnElement[bool]:
-        """Return the condition that the row with *key* has not been written since the statement
-        began, which is what the statement's other parts see. Not called without
+        """Return the condition that the row with *key* was not written since the statement began.
+
+        The statement's other parts see the row as it was then. Not called without
         ``single_statement_save``.
         """
         raise NotImplementedError

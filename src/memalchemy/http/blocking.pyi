@@ -136,7 +136,7 @@ class HTTPCheckpointer(Generic[State]):
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
         Raises:
-            Conflict: the target holds something already; nothing was changed.
+            Conflict: the target holds something in a namespace that is copied; nothing was changed.
         """
 
     def count_threads(self, pattern: str = "*") -> int:
@@ -179,7 +179,7 @@ class HTTPCheckpointer(Generic[State]):
 
         Raises:
             NotFound: the checkpoint is not there.
-            Conflict: the new thread holds something already.
+            Conflict: the new thread holds something in a namespace that is copied.
         """
 
     def get_metadata(

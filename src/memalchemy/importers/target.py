@@ -181,8 +181,8 @@ class Whole:
         missing: counts what *write* adds to what is there, for `Outcome.written`; 1 without it.
         left_out: as for `Log`.
         unreadable: the number of parts that are left out besides, for the *reason*.
-        logs: returns the logs that the value is stored in, with the times of what it holds, of the
-            database and what is put before every thread id.
+        logs: returns the logs in which the value is stored, with the times of its content. It is
+            called with the database and with what is put before every thread id.
         parts: names of the parts that the value is made of, such as the events of a session.
         with_parts: returns the record with those of its parts at some indexes alone. If a record
             cannot be stored, the parts that are to blame are found by it, and left out.

@@ -197,8 +197,8 @@ class Inspector:
     ) -> Record:
         """Return a page of the steps of a thread, the newest first, with the lanes of branches.
 
-        ``is_branch`` is true of the steps that are off the line of the newest one, which is lane 0,
-        and of those that several steps follow: where a line forks.
+        ``is_branch`` is true of steps outside of lane 0, the line of the newest step, and of steps
+        that several steps follow: where a line forks.
         """
         return await read_timeline(self.db, thread_id, namespace, cursor=cursor, limit=limit)
 

@@ -85,9 +85,9 @@ async def read_timeline(
 ) -> Record:
     """Return a page of the steps of a thread, the newest first, with the lanes of branches.
 
-    ``is_branch`` is true of the steps that are off the line of the newest one, which is lane 0, and
-    of those that several steps follow: where a line forks. ``interrupt`` is true of those that wait
-    for an answer to an interrupt of LangGraph: no step follows them.
+    ``is_branch`` is true of steps outside of lane 0, the line of the newest step, and of steps that
+    several steps follow: where a line forks. ``interrupt`` is true of those that wait for an answer
+    to an interrupt of LangGraph: no step follows them.
     """
     log = log_of(db, thread_id, namespace)
     before, lanes, is_first = None, Lanes(), cursor is None

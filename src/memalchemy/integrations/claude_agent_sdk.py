@@ -256,8 +256,8 @@ def _milliseconds(at: datetime) -> int:
 def _times_of(entries: Sequence[SessionStoreEntry]) -> list[datetime]:
     """Return the times at which lines say that they happened.
 
-    A line that does not say it has the time of the line before, the first ones that of the first
-    line that does. If no line says it, they happened now.
+    A line without a time has that of the line before it; the lines before the first time have that
+    one. If no line has a time, they happened now.
     """
     said = [_time_of(entry) for entry in entries]
     time = next((at for at in said if at is not None), datetime.now(UTC))

@@ -197,7 +197,7 @@ def _allot(
 
 @upsert_checkpoint.on(CITUS)
 def _upsert_checkpoint(dialect: Dialect) -> Executable:
-    # A checkpoint that was there keeps its ordinal, which tells a save that has not looked before.
+    # An existing checkpoint keeps its ordinal: a save that has not looked before finds out by that.
     written: Any = upsert_checkpoint.general(dialect)
     return written.returning(CHECKPOINTS.c.ordinal)  # type: ignore[no-any-return]
 

@@ -643,7 +643,8 @@ class Checkpointer(Generic[State]):
         with *below* the logs of this namespace and the ones under it.
 
         Raises:
-            Conflict: the target is not empty; nothing was changed.
+            Conflict: the target holds something in a namespace that is copied; nothing was changed.
+            ValueError: the target is the source.
         """
 
     def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
@@ -825,7 +826,7 @@ class Checkpointer(Generic[State]):
 
         Raises:
             NotFound: the checkpoint does not exist.
-            Conflict: the new thread is not empty.
+            Conflict: the new thread holds something in a namespace that is copied.
             ValueError: the new thread is the old one.
         """
 
@@ -1957,8 +1958,8 @@ class Inspector:
     ) -> Record:
         """Return a page of the steps of a thread, the newest first, with the lanes of branches.
 
-        ``is_branch`` is true of the steps that are off the line of the newest one, which is lane 0,
-        and of those that several steps follow: where a line forks.
+        ``is_branch`` is true of steps outside of lane 0, the line of the newest step, and of steps
+        that several steps follow: where a line forks.
         """
 
     def transcript(
@@ -2498,7 +2499,8 @@ class RetainedCheckpointer(Generic[State]):
         with *below* the logs of this namespace and the ones under it.
 
         Raises:
-            Conflict: the target is not empty; nothing was changed.
+            Conflict: the target holds something in a namespace that is copied; nothing was changed.
+            ValueError: the target is the source.
         """
 
     def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
@@ -2680,7 +2682,7 @@ class RetainedCheckpointer(Generic[State]):
 
         Raises:
             NotFound: the checkpoint does not exist.
-            Conflict: the new thread is not empty.
+            Conflict: the new thread holds something in a namespace that is copied.
             ValueError: the new thread is the old one.
         """
 

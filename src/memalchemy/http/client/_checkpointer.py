@@ -356,7 +356,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
 
         Raises:
             NotFound: the checkpoint is not there.
-            Conflict: the new thread holds something already.
+            Conflict: the new thread holds something in a namespace that is copied.
         """
         body = {"checkpoint_id": checkpoint_id, "new_thread_id": new_thread_id}
         answer = await self._call(operations.fork(thread_id, body=body))
@@ -366,7 +366,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
         Raises:
-            Conflict: the target holds something already; nothing was changed.
+            Conflict: the target holds something in a namespace that is copied; nothing was changed.
         """
         body = {"dest_thread_id": check_thread_id(dest_thread_id)}
         answer = await self._call(operations.copy_thread(source_thread_id, body=body))

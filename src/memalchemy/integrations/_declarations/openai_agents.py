@@ -19,7 +19,7 @@ def _raw_item(item: Mapping[str, Any]) -> Any:
 
 
 def _messages_of_run(state: Mapping[str, Any]) -> tuple[Path, list[Any]] | None:
-    """Return the messages of a `RunState`: what it was asked, and what it has made of that."""
+    """Return the messages of a `RunState`: its input, and the items that it has made."""
     for given, made in (
         ("original_input", "generated_items"),
         ("originalInput", "generatedItems"),

@@ -74,8 +74,9 @@ def config_of(thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> Runnabl
 def namespace_of(checkpoint_ns: str) -> tuple[str, ...]:
     """Return the namespace of the log of a graph or a subgraph.
 
-    It has the parts of the name. Of a name that is too long it has as many as fit, and a digest of
-    the whole, which begins with what no part can hold. A call's has a colon, as its name has.
+    It has the parts of the name. If the name is too long, it has as many as fit, and a digest of
+    the whole, which begins with a character that no part can hold. A call's has a colon, as its
+    name has.
     """
     parts = (ROOT, *checkpoint_ns.split("|")) if checkpoint_ns else (ROOT,)
     if _is_namespace(parts):

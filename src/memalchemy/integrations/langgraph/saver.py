@@ -64,8 +64,9 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             ``JsonPlusSerializer(allowed_msgpack_modules=[Order])`` makes objects of those classes
             and of the known ones alone. Values that an `EncryptedSerializer` wrote are not
             searchable.
-        strict: make objects only of classes that LangGraph knows to be safe, or that a graph names
-            which is compiled in its strict mode. Of another, the fields are read as a dict.
+        strict: make objects only of classes that LangGraph knows to be safe, or that a graph
+            compiled in its strict mode names. Objects of other classes are read as dicts of their
+            fields.
         index_text: make what each step adds findable with `Checkpointer.search`.
         ttl: how long a thread lives after its last checkpoint, in seconds or as a timedelta.
     """

@@ -218,9 +218,9 @@ class ReportBuilder:
     unopened: int = 0
     """Encrypted rows, where no keys were given."""
     never_signed: frozenset[str] = frozenset()
-    """Tenants that no key is registered for, where signing keys were given."""
+    """Tenants without a registered signing key, where signing keys were given."""
     never_encrypted: frozenset[str] = frozenset()
-    """Tenants that no key is registered for, where keys were given that refuse plaintext."""
+    """Tenants without a registered key, where keys were given that refuse plaintext."""
     findings: list[Finding] = field(default_factory=list)
     shared: dict[SharedCause, SharedFault] = field(default_factory=dict)
 

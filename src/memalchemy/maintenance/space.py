@@ -168,7 +168,7 @@ class Space:
         estimated: whether *pieces* are estimated from the lengths of values, because the database
             does not count its pages.
         free_bytes: the empty pages of the file; ``None`` on a server.
-        file_bytes: the size of the file; ``None`` on a server.
+        file_bytes: the size of the file; ``None`` on a server, and in memory.
     """
 
     threads: int
@@ -190,7 +190,7 @@ class Space:
 
     @property
     def total_bytes(self) -> int | None:
-        """The file, or on a server the tables and indexes, of all tenants; ``None`` if unknown."""
+        """The file, or without one the tables and indexes, of all tenants; ``None`` if unknown."""
         if self.file_bytes is not None:
             return self.file_bytes
         return sum(piece.bytes for piece in self.pieces) if self.pieces else None

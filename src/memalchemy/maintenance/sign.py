@@ -70,10 +70,10 @@ MAX_REFUSED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """Row that was not signed.
+    """Row that was refused: its log, or the item, was not signed.
 
     Attributes:
-        place: the row, for people.
+        place: the row, or the log that it is of, for people.
         reason: why it was not signed.
         unsigned: it has no signature, which `adopt_unsigned` would take for genuine.
         tenant: its tenant.
@@ -93,7 +93,7 @@ class SigningReport:
         logs: the logs that were looked at.
         items: the items that were looked at.
         signed: the rows that were signed, or would be.
-        refused: the rows that were not signed, a thousand at most.
+        refused: the rows that were refused, a thousand at most.
         refused_count: the number of all of them.
         unregistered: the ids of older keys with which no row is signed any more: a process that has
             no other key may not write.

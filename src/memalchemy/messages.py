@@ -190,9 +190,9 @@ def role_of(message: Any) -> str:
 
 def _role_of_form(message: Any) -> str:
     """Return the role of a message without the field: of its type, its author, or its parts."""
-    of_type = _ROLE_OF_TYPE.get(read(message, "type"))
-    if of_type is not None:
-        return of_type
+    of_type = read(message, "type")
+    if isinstance(of_type, str) and of_type in _ROLE_OF_TYPE:
+        return _ROLE_OF_TYPE[of_type]
     if (inner := _inner(message)) is not None:
         return "" if read(inner, "role") is None else role_of(inner)
     return _role_of_author(message) or _role_of_parts(message)
@@ -221,7 +221,7 @@ def _role_of_parts(message: Any) -> str:
         return ""
     if kind == "response":
         return "assistant"
-    kinds = {read(part, "part_kind") for part in parts}
+    kinds = [read(part, "part_kind") for part in parts]
     found = (role for of, role in _ROLE_OF_PART.items() if of in kinds)
     return next(found, "user")
 
@@ -434,15 +434,21 @@ def calls_of(message: Any) -> list[str | None]:
         return []
     if read(message, "role") is None and read(message, "type") == "function_call":
         return [read(message, "call_id")]
-    calls = [read(call, "id") for call in read(message, "tool_calls") or ()]
+    calls = [read(call, "id") for call in listed_calls(message)]
     used = _ids_of(message, "call")
     # LangChain's messages list the calls of an Anthropic model in both places.
     return calls + [call for call in used if call not in calls] if calls else used
 
 
+def listed_calls(message: Any) -> Sequence[Any]:
+    """Return the calls that a message lists beside its content; none if the field is no list."""
+    calls = read(message, "tool_calls")
+    return calls if isinstance(calls, (list, tuple)) else ()
+
+
 def called_tools(message: Any) -> list[str]:
     """Return the names of the tools that the message calls, in order."""
-    calls = read(message, "tool_calls") or ()
+    calls = listed_calls(message)
     names = [read(call, "name") or read(read(call, "function"), "name") for call in calls]
     names = names or [part.name for part in parts_of(message) if part.kind == "call"]
     return [str(name) for name in names]

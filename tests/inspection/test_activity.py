@@ -55,6 +55,22 @@ async def test_a_step_shows_what_is_new_to_its_parent(db: Database) -> None:
     assert [texts(one) for one in newest] == [["0", "1", "2"], ["3", "4"], ["other"], ["summary"]]
 
 
+async def test_news_of_more_logs_than_are_looked_at_first_are_not_missed(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activity, "LOGS", 3)
+    seen = follow(db)
+    await ThreadLog(db, namespace=("first",)).append("t", "0")
+    await seen.newest(1)
+    for number in range(7):
+        await ThreadLog(db, namespace=(f"n{number}",)).append("t", str(number))
+
+    new = await seen.since()
+
+    assert sorted(one["messages"][0]["value"] for one in new) == [str(n) for n in range(7)]
+    assert await seen.since() == []
+
+
 async def test_much_is_read_in_pages(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "ROWS", 3)
     log = ThreadLog(db)

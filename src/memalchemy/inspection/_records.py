@@ -99,7 +99,7 @@ def kind_of(item: StoreItem) -> str:
     return "item"
 
 
-MEMORY_TYPES = frozenset({"user", "feedback", "project", "reference"})
+MEMORY_TYPES = ("user", "feedback", "project", "reference")
 
 
 def item_preview(value: Any) -> str:

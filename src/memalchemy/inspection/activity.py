@@ -24,7 +24,7 @@ from memalchemy.log.scan import run_query
 from memalchemy.threads import entry_rows
 
 LOGS = 100
-"""Logs of a thread that `Activity.since` looks at, those written last."""
+"""Logs of a thread that `Activity.since` looks at first, those written last."""
 ROWS = 200
 """Rows of a log that `Activity.since` reads at once."""
 ALL = 2**31 - 1
@@ -122,19 +122,20 @@ class Activity:
     async def since(self) -> list[Record]:
         """Return what was written since the last call, at most 200 rows of each log.
 
-        If there is more, `is_behind` is set. Of a thread with more than 100 logs, only those
-        written last are looked at. A query if nothing was written; otherwise one more for each log
-        that was, and two or three for each step.
+        If there is more, `is_behind` is set. A query if nothing was written; otherwise one more for
+        each log that was, and two or three for each step. Of a thread with more than 100 logs,
+        those written last are looked at; all of them if the 100 have news.
         """
         found: list[list[_Row]] = []
         seen = dict(self._seen)
         behind = False
-        for head in await self._heads(LOGS):
-            known = self._seen.get(head.namespace)
-            # A log that was deleted and begun anew starts again from its first position.
-            is_same = known is not None and known.created_at == head.created_at
-            position = known.position if known is not None and is_same else 0
-            if head.next_seq - 1 > position:
+        heads = await self._heads(LOGS)
+        if len(heads) == LOGS and self._has_news(heads[-1]):
+            # The log written longest ago has news, so those beyond it may have some, too.
+            heads = await self._heads(ALL)
+        for head in heads:
+            position = self._last_seen(head)
+            if self._has_news(head):
                 rows = await self._rows(head, "first", position, ROWS)
                 found.append(rows)
                 if len(rows) == ROWS:
@@ -145,6 +146,15 @@ class Activity:
         records = await self._records(list(_merged(found)))
         self._seen, self.is_behind = seen, behind
         return records
+
+    def _last_seen(self, head: Any) -> int:
+        """Return the last position that was read in a log, 0 if nothing was."""
+        known = self._seen.get(head.namespace)
+        # A log that was deleted and begun anew starts again from its first position.
+        return known.position if known is not None and known.created_at == head.created_at else 0
+
+    def _has_news(self, head: Any) -> bool:
+        return int(head.next_seq) - 1 > self._last_seen(head)
 
     async def _heads(self, limit: int) -> Sequence[Any]:
         if self._only is not None:

@@ -17,6 +17,7 @@ from memalchemy.inspection.tree import preview, resolved, tree
 from memalchemy.messages import (
     arguments_of,
     content_field,
+    listed_calls,
     parts_of,
     read,
     results_of,
@@ -117,15 +118,15 @@ def _parts(given: Any) -> dict[str, Any]:
             calls.append(_call(part.id, part.name, part.content))
         else:
             results.append(_result(part.id, part.name, _result_text(part.content), part.is_error))
-    known = {call["id"] for call in calls}
+    known = [call["id"] for call in calls]  # ids of any type: nobody has checked the value
     for holder in (given, read(given, "additional_kwargs")):
-        for call in read(holder, "tool_calls") or ():
+        for call in listed_calls(holder):
             function = read(call, "function")
             id_ = read(call, "id") or read(call, "call_id")
             if id_ is None or id_ not in known:
                 name = read(call, "name") or read(function, "name")
                 calls.append(_call(id_, name, arguments_of(call)))
-                known.add(id_)
+                known.append(id_)
     thoughts += [text for name in _THOUGHT_FIELDS if isinstance(text := read(given, name), str)]
     text = "\n".join(filter(None, texts)) if parts else text_of(given)
     if role == "tool" and not results:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
@@ -29,6 +30,7 @@ from sqlalchemy import (
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.dialects import Dialect
 from memalchemy.proofs import CHECKS, NOTED
+from memalchemy.rows import RowKind
 from memalchemy.variants import Varying, nothing, varies
 
 P = ParamSpec("P")
@@ -69,6 +71,31 @@ FINDS = "memalchemy_finds"
 
 REMOVES_TENANT = "memalchemy_removes_tenant"
 """The execution option of a statement that removes all that a tenant has in a table."""
+
+
+WRITES = "memalchemy_writes"
+"""The execution option of a statement that inserts or changes rows: a `Written`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The kinds of rows that a statement inserts or changes."""
+
+    kinds: tuple[RowKind, ...]
+    in_place: bool
+    """True if it changes some columns of rows that are there; otherwise it binds whole rows."""
+
+    @property
+    def sealed(self) -> RowKind | None:
+        """The kind whose payload is encrypted, if it binds one."""
+        return next((one for one in self.kinds if one.payload is not None), None)
+
+
+NOTHING = Written((), in_place=False)
+
+Kinds = RowKind | tuple[RowKind, ...]
+DeclaredKinds = Kinds | Callable[..., Kinds]
+"""Kinds of rows, or what returns them for a choice of a statement's arguments."""
 
 
 PROVEN_FORM = "memalchemy_proven"
@@ -174,6 +201,10 @@ class Statement(Generic[P]):
         """The names of the `CHECKS` that the programs make which send it."""
         self.unproven: str | None = None
         """Why nothing proves what it returns to some of these programs, or to all."""
+        self.writes: DeclaredKinds = ()
+        """The kinds of rows that it binds whole."""
+        self.changes: DeclaredKinds = ()
+        """The kinds of rows of which it changes some columns."""
 
     def on(self, variant: str) -> Callable[[Build], Build]:
         """Register the decorated builder in place of the general one on *variant*."""
@@ -202,11 +233,23 @@ class Statement(Generic[P]):
             for name, value in choice.items():
                 if value not in self._choices[name]:
                     raise AssertionError(f"{self.name}: {name}={value!r} is not registered")
+            made = self._saying_what_it_writes(self._build(dialect, **choice), choice)
             # Threads may build it at once; all are given the same object, which caches go by.
-            built = self._built.setdefault(key, self._build(dialect, **choice))
+            built = self._built.setdefault(key, made)
             if built is not None:
                 _ORIGINS[built] = self, choice
         return self._built[key]
+
+    def _saying_what_it_writes(
+        self, built: Executable | None, choice: dict[str, Any]
+    ) -> Executable | None:
+        """Return a statement with the option `WRITES`, if it says which rows it writes."""
+        for declared, in_place in (self.writes, False), (self.changes, True):
+            kinds = declared(**choice) if callable(declared) else declared
+            if built is not None and kinds:
+                listed = kinds if isinstance(kinds, tuple) else (kinds,)
+                return built.execution_options(**{WRITES: Written(listed, in_place)})
+        return built
 
     def enumerate(self, dialect: Dialect) -> Iterator[tuple[str, Executable]]:
         """Yield every (name, statement) of this family on *dialect*."""
@@ -243,6 +286,8 @@ def statement(
     proves: Proves = (),
     unproven: str | None = None,
     only_on: str | None = None,
+    writes: DeclaredKinds = (),
+    changes: DeclaredKinds = (),
     **choices: Sequence[Any],
 ) -> Callable[[Callable[..., Any]], Statement[Any]]:
     """Register a statement builder; each keyword lists the values that an argument can take.
@@ -251,7 +296,8 @@ def statement(
     exists on that variant alone.
 
     A statement that returns signed columns says what proves them, or why nothing has to. It says
-    both if only some of the programs that send it prove them.
+    both if only some of the programs that send it prove them. One that inserts or changes rows says
+    of which kinds they are, which sealing and signing go by.
 
     Args:
         proves: names of `memalchemy.proofs.CHECKS` that these programs make; and a `RowProof`, or a
@@ -260,13 +306,24 @@ def statement(
             form the builder gets ``proven=True``, and leaves out the conditions on the rows to
             list, which `RowProof.is_listed` checks.
         unproven: a reason: see `memalchemy.proofs`.
+        writes: the kinds of rows that it binds whole, with their payloads and signatures.
+        changes: the kinds of rows of which it changes some columns.
     """
 
     def registered(build: Build) -> Statement[Any]:
         proof, _ = _parts_of(proves)
         if proof is None:
-            return register(build, choices, only_on=only_on, proves=proves, unproven=unproven)
+            return register(
+                build,
+                choices,
+                only_on=only_on,
+                proves=proves,
+                unproven=unproven,
+                writes=writes,
+                changes=changes,
+            )
         assert only_on is None, "a statement of one variant has no form with proof"
+        assert writes == changes == (), "a statement that writes has no form with proof"
         return _register_with_proof(build, choices, proof, proves=proves, unproven=unproven)
 
     return registered
@@ -315,6 +372,8 @@ def register(
     only_on: str | None = None,
     proves: Proves = (),
     unproven: str | None = None,
+    writes: DeclaredKinds = (),
+    changes: DeclaredKinds = (),
 ) -> Statement[Any]:
     """Register a statement under the name of its builder and a suffix."""
     made: Statement[Any] = Statement(build, dict(choices))
@@ -324,6 +383,7 @@ def register(
     made.name += suffix
     made.proof, made.checks = _parts_of(proves)
     made.unproven = unproven
+    made.writes, made.changes = writes, changes
     if unknown := [name for name in made.checks if name not in CHECKS]:
         raise AssertionError(f"{made.name}: {unknown[0]!r} is not one of memalchemy.proofs.CHECKS")
     REGISTRY[made.name] = made
@@ -335,6 +395,7 @@ def removal(
     *,
     proves: Proves = (),
     unproven: str | None = None,
+    changes: DeclaredKinds = (),
     **choices: Sequence[Any],
 ) -> Callable[[Callable[..., Any]], Statement[Any]]:
     """Register a builder of statements that remove rows, each with a query that finds them before.
@@ -361,7 +422,7 @@ def removal(
             return removing.execution_options(**{FINDS: query})
 
         finder = register(find, choices, ".found", unproven=NOTED)
-        return register(remove, choices, proves=proves, unproven=unproven)
+        return register(remove, choices, proves=proves, unproven=unproven, changes=changes)
 
     return registered
 

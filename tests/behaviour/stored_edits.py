@@ -13,15 +13,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import LargeBinary, Table, delete, insert, select, update
 
-from memalchemy.codec.signed_rows import (
-    CHECKPOINT,
-    DELTA,
-    DELTA_WORDS,
-    HEAD,
-    ITEM,
-    ITEM_WORDS,
-    VECTOR,
-)
+from memalchemy.rows import CHECKPOINT, DELTA, HEAD, ITEM, VECTOR
 from memalchemy.schema import Base
 
 MARK = {"mark": "evil"}
@@ -31,11 +23,11 @@ GONE = "gone"
 
 PLACE = ("tenant", "log_id", "seq")
 SIGNED: dict[str, tuple[str, ...]] = {
-    "threads": HEAD,
-    "checkpoints": (*PLACE, *CHECKPOINT),
-    "deltas": (*PLACE, "kind", "label", *DELTA, *DELTA_WORDS),
-    "store_items": ("tenant", "namespace", "key", *ITEM, *ITEM_WORDS),
-    "embeddings": ("tenant", "namespace", "key", *VECTOR, "vector"),
+    "threads": HEAD.signed,
+    "checkpoints": (*PLACE, *CHECKPOINT.signed),
+    "deltas": (*PLACE, "kind", "label", *DELTA.signed, *DELTA.words),
+    "store_items": ("tenant", "namespace", "key", *ITEM.signed, *ITEM.words),
+    "embeddings": ("tenant", "namespace", "key", *VECTOR.signed, "vector"),
 }
 """The signed columns, from the lists by which signatures are made."""
 

@@ -136,6 +136,11 @@ async def bring_back_a_version(db: Database) -> None:
     await changed(db, update(table("store_items")).where(*rows).values(version=1))
 
 
+async def end_an_item(db: Database) -> None:
+    rows = of("store_items", key="bob")
+    await changed(db, update(table("store_items")).where(*rows).values(expires_at=LONG_AGO))
+
+
 async def delete_a_log_of_entries(db: Database) -> None:
     rows = of("threads", thread_id="l", namespace="/log/")
     await changed(db, update(table("threads")).where(*rows).values(deleted_at=LONG_AGO))
@@ -157,6 +162,11 @@ async def remove_a_vector(db: Database) -> None:
 
 async def exported(db: Database) -> list[Any]:
     return [item async for item in export_items(Store(db), ("users",), vectors=True)]
+
+
+async def batch(db: Database, *items: tuple[str, Any]) -> bool:
+    await Store(db).put_batch([(("users",), key, value) for key, value in items])
+    return True
 
 
 AT = "@2020-01-02T12:00:00"
@@ -210,6 +220,15 @@ CASES: dict[str, tuple[Call, Call]] = {
     "a deletion if a version is there": (
         bring_back_a_version,
         lambda db: Store(db).delete(("users",), "bob", expected_version=1),
+    ),
+    "a put of an item that was ended": (
+        end_an_item,
+        lambda db: Store(db).put(("users",), "bob", "anew"),
+    ),
+    "a batch of it": (end_an_item, lambda db: batch(db, ("bob", "anew"))),
+    "a batch of it and of another": (
+        end_an_item,
+        lambda db: batch(db, ("ada", "anew"), ("bob", "anew"), ("new", 1)),
     ),
     "a pop of a log that was deleted": (
         delete_a_log_of_entries,

@@ -17,8 +17,8 @@ from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.cli.app import app
 from memalchemy.codec import signatures
 from memalchemy.codec.keys import generate_key
-from memalchemy.codec.signed_rows import CHECKPOINT, DELTA, HEAD, ITEM
 from memalchemy.maintenance import sign as signing
+from memalchemy.rows import CHECKPOINT, DELTA, HEAD, ITEM
 from memalchemy.schema import Base
 from memalchemy.signing import outdated_tenants, sign
 from memalchemy.transfer import copy
@@ -32,7 +32,12 @@ KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 LIMIT = timedelta(microseconds=536_871)
 """The first fraction of a second that version 1 left out."""
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-SIGNED = {"threads": HEAD, "checkpoints": CHECKPOINT, "deltas": DELTA, "store_items": ITEM}
+SIGNED = {
+    "threads": HEAD.signed,
+    "checkpoints": CHECKPOINT.signed,
+    "deltas": DELTA.signed,
+    "store_items": ITEM.signed,
+}
 TIMES = [
     (table, column)
     for table, columns in SIGNED.items()

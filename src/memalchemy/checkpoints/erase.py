@@ -29,6 +29,7 @@ from memalchemy.log.text_indexes import purge_all
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.proofs import REMOVED_BY_NAME
 from memalchemy.protection.proven_jobs import Damage, each_proven
+from memalchemy.rows import HEAD
 from memalchemy.search.kept_answers import erase_kept_answers
 from memalchemy.search.scope import (
     EMBEDDINGS,
@@ -262,7 +263,7 @@ def erase_items(dialect: Dialect, items: Sequence[Mapping[str, Any]]) -> Program
     return erased
 
 
-@statement()
+@statement(changes=HEAD)
 def clear_fork_origin(dialect: Dialect) -> Executable:
     """Remove the name of a thread from the logs that were forked from it."""
     return (

@@ -14,6 +14,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.log import Log, lock_log, sweep_locked
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, column_binds, of_log
 from memalchemy.log.text_indexes import purge_all
+from memalchemy.rows import CHECKPOINT, STATE
 from memalchemy.statements import Program, statement
 
 
@@ -30,7 +31,7 @@ def list_in_order(dialect: Dialect) -> Executable:
 _REWRITTEN = ("kind", "base_seq", "depth", "codec", "checksum", "radix", "payload")
 
 
-@statement()
+@statement(changes=STATE)
 def rewrite_delta(dialect: Dialect) -> Executable:
     """Store the same state at the same position in another encoding."""
     return (
@@ -40,7 +41,7 @@ def rewrite_delta(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(changes=CHECKPOINT)
 def rewrite_size(dialect: Dialect) -> Executable:
     """Set the stored size of a rewritten checkpoint."""
     return (

@@ -1,73 +1,31 @@
-"""Columns that a signature covers, after the kind and the place of a row, in this order for ever.
+"""What a signature covers: the kind and the place of a row, and its signed columns.
 
-Left out are columns that memalchemy derives from others or never trusts: sizes, ``active_at``, the
-``epoch`` that caches go by, and the thread that a log was forked from.
+`memalchemy.rows` has the columns. Left out are columns that memalchemy derives from others or never
+trusts: sizes, ``active_at``, the ``epoch`` that caches go by, and the thread that a log was forked
+from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from operator import attrgetter
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from operator import attrgetter, itemgetter
+from typing import Any
 from uuid import UUID
 
 from memalchemy.codec.places import Place, row_place
 from memalchemy.codec.signatures import SigningKeys, Sums, json_field
+from memalchemy.rows import CHECKPOINT, DELTA, DELTA_KINDS, HEAD, ITEM, VECTOR, RowKind
 
-
-class SignedHead(NamedTuple):
-    """The columns of ``threads`` that are signed."""
-
-    log_id: UUID
-    tenant: str
-    thread_id: str
-    namespace: str
-    next_seq: int
-    version: int
-    last_ordinal: int
-    head_id: str | None
-    previous_id: str | None
-    created_at: datetime
-    updated_at: datetime
-    expires_at: datetime | None
-    deleted_at: datetime | None
-    meta: dict[str, Any]
-
-
-HEAD = SignedHead._fields
-
-CHECKPOINT = (
-    *("checkpoint_id", "parent_id", "ordinal", "rests_on", "run_id"),
-    *("meta", "occurred_at", "created_at"),
-)
-"""The columns of ``checkpoints`` that are signed, beside its place."""
-
-DELTA = (
-    *("base_seq", "depth", "entry_key", "overwrites", "occurred_at", "stored_at"),
-    *("codec", "payload"),
-)
-"""The columns of ``deltas`` that are signed and that a load reads, beside its place."""
-
-DELTA_WORDS = ("radix", "search_text")
-"""The columns of ``deltas`` that are covered by a second signature."""
-
-ITEM = (
-    *("version", "meta", "codec", "value"),
-    *("created_at", "updated_at", "expires_at", "lifetime"),
-)
-"""The columns of ``store_items`` that are signed and that every read has, beside its key."""
-
-ITEM_WORDS = ("search_text", "field_terms")
-"""The columns of ``store_items`` that are covered by a second signature."""
-
-VECTOR = ("field", "model", "part", "dimensions")
-"""The columns of ``embeddings`` that are signed, beside the item's key and the vector."""
-
-
-_values_of_head = attrgetter(*HEAD)
-_values_of_checkpoint = attrgetter(*CHECKPOINT)
-_values_of_delta = attrgetter(*DELTA)
+_values_of_head = attrgetter(*HEAD.signed)
+_values_of_checkpoint = attrgetter(*CHECKPOINT.signed)
+_values_of_delta = attrgetter(*DELTA.signed)
+_ITEM_VALUES = ITEM.signed[1:]
+"""Its version is in its place."""
+_values_of_item = attrgetter(*_ITEM_VALUES)
+_bound_values_of_item = itemgetter(*map(ITEM.bind, _ITEM_VALUES))
+_bound_words_of_item = itemgetter(*map(ITEM.bind, ITEM.words))
+_values_of_vector = attrgetter(*VECTOR.signed)
+_bound_values_of_vector = itemgetter(*map(VECTOR.bind, VECTOR.signed))
 
 
 def head_content(row: Any) -> Sequence[Any]:
@@ -76,7 +34,7 @@ def head_content(row: Any) -> Sequence[Any]:
 
 
 def head_content_of_values(values: Sequence[Any]) -> Sequence[Any]:
-    """Return the signed columns of a head from *values* of the columns `HEAD`, in their order."""
+    """Return the signed columns of a head from the *values* of these, in their order."""
     return ("head", *values[:-1], json_field(values[-1]))
 
 
@@ -94,30 +52,10 @@ def check_head(row: Any, keys: SigningKeys) -> Sums | None:
     return sums
 
 
-def checkpoint_content(
-    tenant: str,
-    log_id: UUID,
-    seq: int,
-    *,
-    checkpoint_id: str,
-    parent_id: str | None,
-    ordinal: int,
-    rests_on: str | None,
-    run_id: str | None,
-    meta: dict[str, Any],
-    occurred_at: datetime,
-    created_at: datetime,
-) -> Sequence[Any]:
-    """Return the signed columns of a row of ``checkpoints``."""
-    place = "checkpoint", log_id, tenant, seq
-    lineage = checkpoint_id, parent_id, ordinal, rests_on, run_id
-    return (*place, *lineage, json_field(meta), occurred_at, created_at)
-
-
 def checkpoint_content_of_values(
     tenant: str, log_id: UUID | bytes, seq: int, values: Sequence[Any]
 ) -> Sequence[Any]:
-    """Return the signed columns of a checkpoint with these *values* of the columns `CHECKPOINT`.
+    """Return the signed columns of a checkpoint with these *values* of them.
 
     The key of a log may be given as bytes, the form in which it is signed, for many rows.
     """
@@ -125,33 +63,46 @@ def checkpoint_content_of_values(
     return ("checkpoint", log_id, tenant, seq, *lineage, json_field(meta), occurred_at, created_at)
 
 
+class _SignedDelta:
+    """The signed columns of one kind of row of ``deltas``, in the order of those of all kinds."""
+
+    def __init__(self, kind: RowKind) -> None:
+        own = kind.signed
+        # Behind the values of a row stand NULL and 0, for the columns that it does not have.
+        places = (own.index(one) if one in own else len(own) for one in DELTA.signed)
+        self.arrange = itemgetter(
+            *(
+                at + (of == "depth" and "depth" not in own)
+                for at, of in zip(places, DELTA.signed, strict=True)
+            )
+        )
+        self.read = attrgetter(*own)
+        self.bound = itemgetter(*map(kind.bind, own))
+        self.bound_words = [kind.bind(one) if one in kind.words else None for one in DELTA.words]
+
+
+_DELTAS = {name: _SignedDelta(kind) for name, kind in DELTA_KINDS.items()}
+_STATE, _ENTRY = _DELTAS["state"], _DELTAS["entry"]
+
+
 def state_content(row: Any, tenant: str, log_id: UUID | bytes) -> Sequence[Any]:
     """Return the signed columns of a state, from a row of the log *log_id*."""
-    place = "state", tenant, log_id, row.seq
-    return (*place, row.base_seq, row.depth, None, None, None, None, row.codec, row.payload)
+    return ("state", tenant, log_id, row.seq, *_STATE.arrange((*_STATE.read(row), None, 0)))
 
 
 def entry_content(row: Any, tenant: str, log_id: UUID | bytes) -> Sequence[Any]:
     """Return the signed columns of an entry, from a row of the log *log_id*."""
-    place = "entry", tenant, log_id, row.seq
-    given = row.entry_key, None, row.occurred_at, row.stored_at, row.codec, row.payload
-    return (*place, None, 0, *given)
+    return ("entry", tenant, log_id, row.seq, *_ENTRY.arrange((*_ENTRY.read(row), None, 0)))
 
 
-def delta_content(
-    place: Place,
-    *,
-    base_seq: int | None = None,
-    depth: int = 0,
-    entry_key: str | None = None,
-    overwrites: int | None = None,
-    occurred_at: datetime | None = None,
-    stored_at: datetime | None = None,
-    codec: str,
-    payload: bytes,
-) -> Sequence[Any]:
-    """Return the signed columns of a row of ``deltas`` of any kind; its *place* names the kind."""
-    return (*place, base_seq, depth, entry_key, overwrites, occurred_at, stored_at, codec, payload)
+def delta_parts_of_binds(
+    kind: RowKind, binds: Mapping[str, Any]
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return what is signed of a row of ``deltas`` that a statement binds alone, and its words."""
+    place, signed = kind.place_of(binds), _DELTAS[kind.name]
+    content = signed.arrange((*signed.bound(binds), None, 0))
+    words = [None if name is None else binds[name] for name in signed.bound_words]
+    return (*place, *content), (*place, *words)
 
 
 def delta_words(place: Place, radix: int | None, search_text: str | None) -> Sequence[Any]:
@@ -185,31 +136,22 @@ def parts_of_log_row(
     return delta_content_of(row, log_id), delta_words_of(row, log_id)
 
 
-def item_content(
-    tenant: str,
-    namespace: str,
-    key: str,
-    *,
-    version: int,
-    meta: dict[str, Any] | None,
-    codec: str,
-    value: bytes,
-    created_at: datetime,
-    updated_at: datetime,
-    expires_at: datetime | None,
-    lifetime: int | None,
-) -> Sequence[Any]:
-    """Return the signed columns of a row of ``store_items``; *namespace* is as stored."""
-    place = "item", tenant, namespace, key, version
-    times = created_at, updated_at, expires_at, lifetime
+def item_parts_of_binds(binds: Mapping[str, Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return what is signed of an item that a statement binds alone, and its words."""
+    place, words = ITEM.place_of(binds), _bound_words_of_item(binds)
+    return _item_content(place, _bound_values_of_item(binds)), words
+
+
+def _item_content(place: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
+    # A payload comes last: see `encode_fields`.
+    meta, codec, value, *times = values
     return (*place, json_field(meta), *times, codec, value)
 
 
 def item_content_of(row: Any, tenant: str) -> Sequence[Any]:
     """Return the signed columns of a row of ``store_items`` of a tenant."""
     place = "item", tenant, row.namespace, row.key, row.version
-    times = row.created_at, row.updated_at, row.expires_at, row.lifetime
-    return (*place, json_field(row.meta), *times, row.codec, row.value)
+    return _item_content(place, _values_of_item(row))
 
 
 def check_item(row: Any, tenant: str, keys: SigningKeys) -> None:
@@ -223,24 +165,12 @@ def check_item(row: Any, tenant: str, keys: SigningKeys) -> None:
         keys.anchor.check_item(tenant, row)
 
 
-def vector_content(
-    tenant: str,
-    namespace: str,
-    key: str,
-    *,
-    version: int,
-    field: str,
-    model: str,
-    part: int,
-    dimensions: int,
-    vector: bytes,
-) -> Sequence[Any]:
-    """Return the signed columns of a row of ``embeddings``: the *vector* as float32, little-endian.
+def vector_content_of_binds(binds: Mapping[str, Any]) -> Sequence[Any]:
+    """Return what is signed of a vector that a statement binds: it as float32, little-endian.
 
-    The *version* is that of the item: an older vector is not valid beside a newer value.
+    The version is that of the item: an older vector is not valid beside a newer value.
     """
-    place = "vector", tenant, namespace, key, version
-    return (*place, field, model, part, dimensions, vector)
+    return (*VECTOR.place_of(binds), *_bound_values_of_vector(binds), binds["p_float32"])
 
 
 def vector_content_of(
@@ -248,4 +178,4 @@ def vector_content_of(
 ) -> Sequence[Any]:
     """Return the signed columns of a row of ``embeddings``, read with the *version* of its item."""
     place = "vector", tenant, row.namespace, row.key, row.version if version is None else version
-    return (*place, row.field, row.model, row.part, row.dimensions, vector)
+    return (*place, *_values_of_vector(row), vector)

@@ -53,29 +53,13 @@ from memalchemy.log.tables import (
     row_key,
     signature_bind,
 )
-from memalchemy.protection.known_heads import KNOWN_HEAD, SIGNED_FIRST, KnownHead
+from memalchemy.protection.known_heads import HEAD_MOVE, HeadMove, KnownHead
 from memalchemy.protection.proven_reads import NAMED_ENTRIES
+from memalchemy.rows import CHECKPOINT, DELTA_KINDS, MANY_ENTRIES
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies
 
-STATE = ("kind", "base_seq", "depth", "radix", "codec", "checksum", "search_text", "payload")
-ENTRY = (
-    *("entry_key", "codec", "checksum", "search_text", "occurred_at", "stored_at"),
-    "payload",
-)
-WRITE = ("entry_key", "label", "overwrites", "codec", "checksum", "stored_at", "payload")
-"""The columns of a row of each kind; the others are the same in all rows, or empty."""
-
-CHECKPOINT_COLUMNS = (
-    "rests_on",
-    "run_id",
-    "meta",
-    "raw_size",
-    "stored_size",
-    "occurred_at",
-    "created_at",
-)
-REPLACED_COLUMNS = (*CHECKPOINT_COLUMNS, "seq")
+REPLACED_COLUMNS = (*CHECKPOINT.columns[1:], "seq")
 """The columns of a checkpoint that a save under its id changes, whatever it names as parent."""
 
 
@@ -98,12 +82,9 @@ def position_of(head: Allotted, checksum: int) -> Position:
 # --- Rows ----------------------------------------------------------------------------------------
 
 
-_COLUMNS_BY_KIND = {"state": STATE, "entry": ENTRY, "write": WRITE}
-
-
 def row_values(of: str) -> dict[str, Any]:
     """Return the values of a row of ``deltas`` to insert, without ``seq``."""
-    values = row_key(DELTAS) | column_binds(DELTAS, _COLUMNS_BY_KIND[of])
+    values = row_key(DELTAS) | column_binds(DELTAS, DELTA_KINDS[of].columns)
     return values if of == "state" else values | fixed_values(of)
 
 
@@ -120,9 +101,7 @@ def checkpoint_values(previous: ColumnElement[Any]) -> dict[str, Any]:
     parent = _unless_itself(
         func.coalesce(bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), previous)
     )
-    values = row_key(CHECKPOINTS) | column_binds(
-        CHECKPOINTS, ("checkpoint_id", *CHECKPOINT_COLUMNS)
-    )
+    values = row_key(CHECKPOINTS) | column_binds(CHECKPOINTS, CHECKPOINT.columns)
     return values | {"parent_id": parent}
 
 
@@ -146,14 +125,14 @@ def replacement_values(given: Callable[[str], Any]) -> dict[str, Any]:
     return {name: given(name) for name in REPLACED_COLUMNS} | {"parent_id": named}
 
 
-@statement(of=tuple(_COLUMNS_BY_KIND))
+@statement(of=tuple(DELTA_KINDS), writes=lambda of: DELTA_KINDS[of])
 def insert_row(dialect: Dialect, of: str) -> Executable:
     """Insert a row of the log at the allotted position."""
     placed = column_binds(DELTAS, ["seq"]) | signature_bind(DELTAS)
     return insert(DELTAS).values(row_values(of) | placed)
 
 
-@statement(proves="written log")
+@statement(proves="written log", writes=CHECKPOINT)
 def upsert_checkpoint(dialect: Dialect) -> Executable:
     """Insert a checkpoint at the allotted position, or move the one of that id there."""
     seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
@@ -276,13 +255,10 @@ def append_to_known_head(
 
 # --- Entries -------------------------------------------------------------------------------------
 
-OWN_COLUMNS = tuple(name for name in ENTRY if name != "stored_at")
-"""The columns that differ from entry to entry of one append."""
-
 
 def shared_values() -> dict[str, Any]:
     """Return the columns that all entries of one append have in common."""
-    return row_key(DELTAS) | fixed_values("entry") | column_binds(DELTAS, ["stored_at"])
+    return row_key(DELTAS) | fixed_values("entry") | column_binds(DELTAS, MANY_ENTRIES.shared)
 
 
 @statement(proves=NAMED_ENTRIES)
@@ -360,10 +336,9 @@ def append_signed_entries(
     """
     count, first = len(rows), known.columns.next_seq
     placed = known_head_binds(known, {**values, "p_count": count}, "entries")
-    whole = [
-        {**values, **row, "p_seq": first + at, KNOWN_HEAD: known} for at, row in enumerate(rows)
-    ]
-    placed[SIGNED_FIRST] = whole
+    whole = [{**values, **row, "p_seq": first + at} for at, row in enumerate(rows)]
+    move: HeadMove = placed[HEAD_MOVE]
+    placed[HEAD_MOVE] = move._replace(entries=whole)
     found = yield allot_in_known_head(dialect, purpose="entries", based=False), placed
     if not found:
         return None

@@ -53,6 +53,7 @@ from memalchemy.log.tables import (
     write_key_range,
 )
 from memalchemy.proofs import COUNTED
+from memalchemy.rows import HEAD
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies
 
@@ -486,7 +487,7 @@ def delete_unneeded_states(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(changes=HEAD)
 def move_epochs(dialect: Dialect) -> Executable:
     """Do as `move_epoch` for a batch of logs whose newest checkpoint has stayed."""
     return (

@@ -73,6 +73,7 @@ from memalchemy.log.listing import is_no_state, measure_logs
 from memalchemy.log.memory import WrittenHead, shortens_saves, takes_turns
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, Log, of_log, of_thread, routed
 from memalchemy.proofs import COUNTED, REMOVED_BY_NAME
+from memalchemy.rows import HEAD
 from memalchemy.statements import Program, statement
 from memalchemy.variants import CITUS
 
@@ -160,13 +161,13 @@ def find_base(dialect: Dialect) -> Executable:
     return select(literal_column("1", Integer)).select_from(DELTAS).where(is_base(dialect))
 
 
-@statement(only_on=CITUS)
+@statement(only_on=CITUS, changes=HEAD)
 def uncount_checkpoint(dialect: Dialect) -> Executable:
     """Take back that the checkpoint of a save was counted as a new one."""
     return update(THREADS).where(of_log(THREADS)).values(last_ordinal=THREADS.c.last_ordinal - 1)
 
 
-@statement(proves="written log", only_on=CITUS, condition=("any", "newest"))
+@statement(proves="written log", only_on=CITUS, condition=("any", "newest"), changes=HEAD)
 def move_written_head(dialect: Dialect, condition: str) -> Executable:
     """Allot the position of a new checkpoint, if the head is a `WrittenHead`.
 

@@ -47,13 +47,14 @@ from memalchemy.log.tables import (
     truncate_to_second,
 )
 from memalchemy.proofs import REFUSED
+from memalchemy.rows import AS_STORED, DELTA, HEAD
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies
 
 _TABLES: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
 
 
-@statement(table=("checkpoints", "deltas", "others", "writes"))
+@statement(table=("checkpoints", "deltas", "others", "writes"), writes=AS_STORED)
 def copy_rows(dialect: Dialect, table: str) -> Executable:
     """Copy a log's rows up to ``p_until`` under another key.
 
@@ -84,7 +85,7 @@ def find_last_write(dialect: Dialect) -> Executable:
     return select(func.max(DELTAS.c.seq).label("seq")).where(of_log(DELTAS), _is_kept_write())
 
 
-@statement(proves="copied log")
+@statement(proves="copied log", writes=HEAD)
 def copy_head(dialect: Dialect) -> Executable:
     """Copy a head with its own epoch and times, and with its origin: a thread and a position."""
     return _insert_copies(THREADS, *copied_head())
@@ -272,7 +273,7 @@ def read_sealed(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(changes=DELTA)
 def replace_payload(dialect: Dialect) -> Executable:
     """Replace the payload of a row by another form of the same."""
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
@@ -296,19 +297,13 @@ def _seal_anew(dialect: Dialect, source: Log, target: Log, keyring: Keyring) -> 
                 opened = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
             except (Corrupt, KeyMissing, NotEncrypted) as error:
                 raise about(error, f"position {row.seq} of thread {source.thread_id!r}") from error
-            binds = target.binds() | {"p_seq": row.seq} | _kind_binds(row)
+            own = {"p_seq": row.seq, "p_kind": row.kind, "p_label": row.label}
+            binds = target.binds() | own
             binds |= {f"p_{name}": value for name, value in opened._asdict().items()}
             yield replace_payload(dialect), binds
         if len(rows) < SEALED_TOGETHER:
             return
         after = rows[-1].seq
-
-
-def _kind_binds(row: Any) -> dict[str, Any]:
-    """Return the binds that tell the kind of a row when its payload is sealed."""
-    if row.kind == "entry":
-        return {}
-    return {"p_label": row.label} if row.kind == "write" else {"p_kind": row.kind}
 
 
 def _target_in_use(target: Log) -> Conflict:

@@ -44,6 +44,7 @@ from memalchemy.log.tables import (
     same_log,
     write_key_range,
 )
+from memalchemy.rows import HEAD, STATE
 from memalchemy.statements import ERASES, PROVES, REASONS, Program, removal, statement
 from memalchemy.variants import varies
 
@@ -51,7 +52,7 @@ ORPHANED_AFTER = timedelta(days=1)
 """The age at which pending writes are removed if their checkpoint was never saved."""
 
 
-@statement()
+@statement(changes=HEAD)
 def move_epoch(dialect: Dialect) -> Executable:
     """Move a log's epoch by ``p_epoch_step``, so that no cache trusts a base; set its head_id."""
     newest = (
@@ -166,7 +167,7 @@ def delete_rows(dialect: Dialect, table: str, why: str) -> Executable:
     return gone.where(DELTAS.c.kind.in_(constants("entry"))) if table == "entries" else gone
 
 
-@removal(_LIVES)
+@removal(_LIVES, changes=HEAD)
 def leave_tombstones(dialect: Dialect) -> Executable:
     """Turn the heads of the listed logs into tombstones, which keep ids and the epoch alone."""
     return (
@@ -316,7 +317,7 @@ def read_search_texts(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(changes=STATE)
 def replace_search_text(dialect: Dialect) -> Executable:
     """Replace the search text of a state."""
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)

@@ -45,6 +45,7 @@ from memalchemy.protection.proven_reads import (
     HeadsWithEntries,
     unless,
 )
+from memalchemy.rows import ENTRY, HEAD
 from memalchemy.statements import NAMELESS, Program, statement
 
 MAX_POSITION = 2**62
@@ -105,7 +106,7 @@ def delete_entries(dialect: Dialect, which: str) -> Executable:
     return delete(DELTAS).where(of_log(DELTAS), is_entry(), *conditions[which])
 
 
-@statement()
+@statement(changes=ENTRY)
 def update_entry(dialect: Dialect) -> Executable:
     """Change the value of an entry; its position, key and times stay."""
     names = ("codec", "checksum", "search_text", "payload")
@@ -115,7 +116,7 @@ def update_entry(dialect: Dialect) -> Executable:
     )
 
 
-@statement()
+@statement(changes=HEAD)
 def mark_entries_changed(dialect: Dialect) -> Executable:
     """Move a log's epoch and version: what readers hold of it may be gone or changed."""
     return (

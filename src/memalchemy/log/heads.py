@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -25,7 +26,6 @@ from sqlalchemy import (
     update,
 )
 
-from memalchemy.codec.signed_rows import HEAD, SignedHead
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt
 from memalchemy.log.tables import (
@@ -44,7 +44,8 @@ from memalchemy.log.tables import (
     unexpired,
 )
 from memalchemy.proofs import REFUSED, REMOVED_BY_NAME
-from memalchemy.protection.known_heads import KNOWN_HEAD, MOVED_HEAD, KnownHead
+from memalchemy.protection.known_heads import HEAD_MOVE, HeadMove, KnownHead
+from memalchemy.rows import HEAD, KNOWN_HEAD
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies
 
@@ -101,7 +102,7 @@ def lock_thread(dialect: Dialect) -> Executable:
     return dialect.statements.lock(THREADS, of_thread(), HEAD_COLUMNS)
 
 
-@statement()
+@statement(changes=HEAD)
 def set_metadata(dialect: Dialect) -> Executable:
     """Replace the metadata of a live log."""
     return update(THREADS).where(of_log(THREADS), live()).values(**column_binds(THREADS, ["meta"]))
@@ -115,7 +116,7 @@ def set_thread_metadata(
     return bool((yield set_metadata(dialect), binds).touched)
 
 
-@statement()
+@statement(changes=HEAD)
 def set_times(dialect: Dialect) -> Executable:
     """Set the times of a live log; that of its beginning is only ever set to an earlier one."""
     names = ("created_at", "updated_at", "active_at")
@@ -169,17 +170,20 @@ class Allotted(NamedTuple):
 ALLOTTED_COLUMNS = tuple(THREADS.c[name] for name in Allotted._fields)
 
 
+_MOVED_WITH = {
+    "count": THREADS.c.next_seq.type,
+    "epoch": THREADS.c.epoch.type,
+    "checkpoint_id": THREADS.c.head_id.type,
+    "now": THREADS.c.updated_at.type,
+    "active_at": THREADS.c.active_at.type,
+    "expires_at": THREADS.c.expires_at.type,
+}
+"""What a head is moved with, and of which types it is."""
+
+
 def head_binds() -> dict[str, ColumnElement[Any]]:
     """Return binds for the values that a head is moved with."""
-    types = {
-        "count": THREADS.c.next_seq.type,
-        "epoch": THREADS.c.epoch.type,
-        "checkpoint_id": THREADS.c.head_id.type,
-        "now": THREADS.c.updated_at.type,
-        "active_at": THREADS.c.active_at.type,
-        "expires_at": THREADS.c.expires_at.type,
-    }
-    return {name: bindparam(f"p_{name}", type_=type_) for name, type_ in types.items()}
+    return {name: bindparam(f"p_{name}", type_=type_) for name, type_ in _MOVED_WITH.items()}
 
 
 def _has_checkpoint() -> ColumnElement[bool]:
@@ -204,20 +208,30 @@ def counted_checkpoint(dialect: Dialect) -> ColumnElement[int]:
     return count_if_new()
 
 
-def moved_values(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
-    """The columns of a head that allotting changes; *counted* is the number of new checkpoints."""
+def moved_values(
+    purpose: str, given: Mapping[str, Any], counted: Any, head: Any = THREADS.c
+) -> dict[str, Any]:
+    """Return what the columns of a head become that allotting changes.
+
+    This is the one place that says so: as SQL of binds, and as values of the values of a head.
+
+    Args:
+        given: what a head is moved with, by the names that `head_binds` has.
+        counted: the number of new checkpoints.
+        head: the columns as they were, or their values.
+    """
     values = {
-        "next_seq": THREADS.c.next_seq + given["count"],
+        "next_seq": head.next_seq + given["count"],
         "updated_at": given["now"],
         "active_at": given["active_at"],
     }
     if purpose == "write":
         return values
     values["expires_at"] = given["expires_at"]
-    values["version"] = THREADS.c.version + (given["count"] if purpose == "checkpoint" else 1)
+    values["version"] = head.version + (given["count"] if purpose == "checkpoint" else 1)
     if purpose == "checkpoint":
-        values["last_ordinal"] = THREADS.c.last_ordinal + counted
-        values["previous_id"] = THREADS.c.head_id
+        values["last_ordinal"] = head.last_ordinal + counted
+        values["previous_id"] = head.head_id
         values["head_id"] = given["checkpoint_id"]
     return values
 
@@ -359,6 +373,7 @@ def upsert_head(dialect: Dialect, purpose: str, condition: str = "any") -> Any:
     condition=CONDITIONS,
     based=(True, False),
     parent=(True, False),
+    changes=HEAD,
 )
 def allot(
     dialect: Dialect, purpose: str, condition: str, based: bool, parent: bool
@@ -374,7 +389,7 @@ def allot(
 # --- A signed head that is known -----------------------------------------------------------------
 
 _COMPARED = tuple(
-    THREADS.c[name] for name in (*HEAD, "signature") if name not in ("log_id", "deleted_at")
+    THREADS.c[name] for name in (*HEAD.signed, "signature") if name not in ("log_id", "deleted_at")
 )
 """The columns of a live head by which it is compared with a known one: all that are signed."""
 
@@ -400,41 +415,32 @@ def move_known_head(dialect: Dialect, purpose: str, *, based: bool = False) -> A
     return update(THREADS).where(*conditions).values(values).returning(*ALLOTTED_COLUMNS)
 
 
-_KNOWN_BINDS = tuple(f"h_{name}" for name in HEAD)
+_KNOWN_BINDS = tuple(f"{KNOWN_HEAD.prefix}_{name}" for name in HEAD.signed)
+_values_moved_with = itemgetter(*(f"p_{name}" for name in _MOVED_WITH))
 
 
 def known_head_binds(
     known: KnownHead, values: Mapping[str, Any], purpose: str = "checkpoint"
 ) -> dict[str, Any]:
     """Return the binds of a write that moves a *known* head, and what its signer has to know."""
-    head, names = known.columns, purpose == "checkpoint"
+    head = known.columns
+    given = dict(zip(_MOVED_WITH, _values_moved_with(values), strict=True))
+    moved = moved_values(purpose, given, 1, head)
+    del moved["active_at"]  # which no signature covers
+    leaves = head._replace(**moved)
     placed = dict(values)
     placed.update(zip(_KNOWN_BINDS, head, strict=True))
     placed["h_signature"] = known.signature
     placed["p_seq"] = head.next_seq
     placed["p_previous_id"] = head.head_id
-    placed["p_ordinal"] = head.last_ordinal + 1
-    placed[KNOWN_HEAD] = known
-    placed[MOVED_HEAD] = SignedHead(  # as `moved_values` says
-        log_id=head.log_id,
-        tenant=head.tenant,
-        thread_id=head.thread_id,
-        namespace=head.namespace,
-        next_seq=head.next_seq + values["p_count"],
-        version=head.version + 1,
-        last_ordinal=head.last_ordinal + names,
-        head_id=values["p_checkpoint_id"] if names else head.head_id,
-        previous_id=head.head_id if names else head.previous_id,
-        created_at=head.created_at,
-        updated_at=values["p_now"],
-        expires_at=values["p_expires_at"],
-        deleted_at=None,
-        meta=head.meta,
-    )
+    placed["p_ordinal"] = leaves.last_ordinal
+    placed[HEAD_MOVE] = HeadMove(known, leaves)
     return placed
 
 
-@statement(proves="written log", purpose=("checkpoint", "entries"), based=(True, False))
+@statement(
+    proves="written log", purpose=("checkpoint", "entries"), based=(True, False), writes=KNOWN_HEAD
+)
 def allot_in_known_head(dialect: Dialect, purpose: str, based: bool) -> Executable | None:
     """Allot positions in a signed log whose head is known, and sign the head."""
     if based and purpose == "entries":
@@ -442,7 +448,7 @@ def allot_in_known_head(dialect: Dialect, purpose: str, based: bool) -> Executab
     return move_known_head(dialect, purpose, based=based)  # type: ignore[no-any-return]
 
 
-@statement(proves="written log")
+@statement(proves="written log", changes=HEAD)
 def allot_locked(dialect: Dialect) -> Executable:
     """Allot positions for entries in a log that is locked; the epoch grows by ``p_epoch_step``."""
     epoch = THREADS.c.epoch + bindparam("p_epoch_step", type_=THREADS.c.epoch.type)
@@ -458,7 +464,7 @@ CREATING_CONDITIONS = {
 """The conditions under which each purpose may make a log."""
 
 
-@statement(proves="written log", purpose=PURPOSES, condition=CONDITIONS)
+@statement(proves="written log", purpose=PURPOSES, condition=CONDITIONS, writes=HEAD)
 def allot_or_create(dialect: Dialect, purpose: str, condition: str) -> Executable | None:
     """Allot positions of a log, and create it if it does not exist."""
     if condition not in CREATING_CONDITIONS[purpose]:

@@ -45,6 +45,7 @@ from memalchemy.log.tables import (
     signature_bind,
     unexpired,
 )
+from memalchemy.rows import CHECKPOINT, HEAD
 from memalchemy.statements import Program, statement
 from memalchemy.variants import NO_UPSERT
 
@@ -52,7 +53,9 @@ for upserting in (allot_or_create, allot_in_known_head, upsert_checkpoint):
     upserting.not_on(NO_UPSERT)
 
 
-@statement(proves="written log", only_on=NO_UPSERT, purpose=PURPOSES, condition=CONDITIONS)
+@statement(
+    proves="written log", only_on=NO_UPSERT, purpose=PURPOSES, condition=CONDITIONS, changes=HEAD
+)
 def allot_existing(dialect: Dialect, purpose: str, condition: str) -> Executable | None:
     """Allot positions of an existing head: first half of `allot_or_create`."""
     if condition not in CREATING_CONDITIONS[purpose]:
@@ -63,7 +66,7 @@ def allot_existing(dialect: Dialect, purpose: str, condition: str) -> Executable
     return update(THREADS).where(*where).values(values).returning(*ALLOTTED_COLUMNS)
 
 
-@statement(proves="written log", only_on=NO_UPSERT, purpose=PURPOSES)
+@statement(proves="written log", only_on=NO_UPSERT, purpose=PURPOSES, writes=HEAD)
 def create_head(dialect: Dialect, purpose: str) -> Executable:
     """Create a head: second half of `allot_or_create`."""
     values = name_binds() | new_head_values(purpose, head_binds(), counted_checkpoint(dialect))
@@ -86,7 +89,7 @@ def _allot_positions(
     return None
 
 
-@statement(only_on=NO_UPSERT)
+@statement(only_on=NO_UPSERT, writes=CHECKPOINT)
 def update_checkpoint(dialect: Dialect) -> Executable:
     """Move an existing checkpoint: the first half of `upsert_checkpoint`."""
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
@@ -95,7 +98,7 @@ def update_checkpoint(dialect: Dialect) -> Executable:
     return update(CHECKPOINTS).where(of_log(CHECKPOINTS), same).values(values)
 
 
-@statement(only_on=NO_UPSERT)
+@statement(only_on=NO_UPSERT, writes=CHECKPOINT)
 def insert_checkpoint(dialect: Dialect) -> Executable:
     """Insert a new checkpoint: the second half of `upsert_checkpoint`."""
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)

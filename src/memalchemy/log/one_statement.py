@@ -31,10 +31,7 @@ from sqlalchemy import (
 from memalchemy.contracts import Unset
 from memalchemy.dialects import Dialect
 from memalchemy.log.append import (
-    CHECKPOINT_COLUMNS,
-    OWN_COLUMNS,
     REPLACED_COLUMNS,
-    STATE,
     Position,
     append_checkpoint,
     append_entries,
@@ -67,6 +64,7 @@ from memalchemy.log.memory import WrittenHead
 from memalchemy.log.retention import beyond_retention
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, signature_bind
 from memalchemy.protection.known_heads import KnownHead
+from memalchemy.rows import CHECKPOINT, HEAD, KNOWN_HEAD, MANY_ENTRIES, MANY_STATES, STATE, WRITE
 from memalchemy.statements import Program, statement
 from memalchemy.variants import ONE_STATEMENT
 
@@ -88,6 +86,7 @@ def _select(values: Mapping[str, ColumnElement[Any]], source: FromClause) -> Sel
     condition=("any", "none", "newest", "alive"),
     parent=(True, False),
     retain=(True, False),
+    writes=(HEAD, STATE, CHECKPOINT),
 )
 def save_checkpoint(
     dialect: Dialect, mode: str, condition: str, parent: bool, retain: bool
@@ -106,7 +105,12 @@ def save_checkpoint(
     return _insert_behind(dialect, head, retain=retain)
 
 
-@statement(proves="written log", only_on=ONE_STATEMENT, based=(True, False))
+@statement(
+    proves="written log",
+    only_on=ONE_STATEMENT,
+    based=(True, False),
+    writes=(KNOWN_HEAD, STATE, CHECKPOINT),
+)
 def save_to_known_head(dialect: Dialect, based: bool) -> Executable:
     """Save a new checkpoint, signed, in one statement, if the head of its log is the known one."""
     head = move_known_head(dialect, "checkpoint", based=based).cte("head")
@@ -188,7 +192,7 @@ def _append_to_known_head(
 
 _ROW_COLUMNS: tuple[str, ...] = (
     *("log_id", "tenant", "checkpoint_id", "parent_id", "back", "base_checksum"),
-    *dict.fromkeys((*STATE, *CHECKPOINT_COLUMNS)),
+    *dict.fromkeys((*STATE.columns, *CHECKPOINT.columns[1:])),
 )
 _HEAD_COLUMNS = (
     "log_id",
@@ -219,11 +223,16 @@ def _column_types(columns: Iterable[str]) -> dict[str, Any]:
     }
 
 
-@statement(proves="written log", only_on=ONE_STATEMENT, mode=("unchanged", "create"))
+@statement(
+    proves="written log",
+    only_on=ONE_STATEMENT,
+    mode=("unchanged", "create"),
+    writes=(HEAD, MANY_STATES, CHECKPOINT),
+)
 def save_checkpoints(dialect: Dialect, mode: str) -> Executable:
     """Save many checkpoints in one statement; return the heads of the logs that were as needed."""
     rows, logs = (
-        dialect.statements.rows_from_arrays("r", _column_types(_ROW_COLUMNS)),
+        dialect.statements.rows_from_arrays(MANY_STATES.prefix, _column_types(_ROW_COLUMNS)),
         dialect.statements.rows_from_arrays("l", _column_types(_HEAD_COLUMNS)),
     )
     new = _new_checkpoints(rows)
@@ -233,9 +242,9 @@ def save_checkpoints(dialect: Dialect, mode: str) -> Executable:
     seq = head.c.next_seq - rows.c.back
     joined = rows.join(head, rows.c.log_id == head.c.log_id)
     key: dict[str, ColumnElement[Any]] = {name: rows.c[name] for name in ("log_id", "tenant")}
-    deltas = key | {name: rows.c[name] for name in STATE} | {"seq": seq}
+    deltas = key | {name: rows.c[name] for name in STATE.columns} | {"seq": seq}
     parent = func.coalesce(rows.c.parent_id, head.c.previous_id)
-    named = key | {name: rows.c[name] for name in ("checkpoint_id", *CHECKPOINT_COLUMNS)}
+    named = key | {name: rows.c[name] for name in CHECKPOINT.columns}
     later = _count_new(new, rows, new.c.back < rows.c.back)
     named = named | {"parent_id": parent, "seq": seq, "ordinal": head.c.last_ordinal - later}
     delta = insert(DELTAS).from_select(list(deltas), _select(deltas, joined)).cte("delta")
@@ -381,7 +390,12 @@ def _entry_types(columns: Sequence[str]) -> dict[str, Any]:
     return {name: DELTAS.c[name].type for name in columns}
 
 
-@statement(proves="written log", only_on=ONE_STATEMENT, condition=("any", "none", "version"))
+@statement(
+    proves="written log",
+    only_on=ONE_STATEMENT,
+    condition=("any", "none", "version"),
+    writes=(HEAD, MANY_ENTRIES),
+)
 def allot_and_insert_entries(dialect: Dialect, condition: str) -> Executable:
     """Append entries in one statement: allot their positions and insert them there, in order.
 
@@ -392,20 +406,20 @@ def allot_and_insert_entries(dialect: Dialect, condition: str) -> Executable:
         if condition == "version"
         else upsert_head(dialect, "entries", condition)
     )
-    return _insert_entries_behind(dialect, changed.cte("head"), OWN_COLUMNS)
+    return _insert_entries_behind(dialect, changed.cte("head"), MANY_ENTRIES.own)
 
 
-@statement(proves="written log", only_on=ONE_STATEMENT)
+@statement(proves="written log", only_on=ONE_STATEMENT, writes=(KNOWN_HEAD, MANY_ENTRIES))
 def append_entries_to_known_head(dialect: Dialect) -> Executable:
     """Append entries, signed, in one statement, if the head of their log is the known one."""
     head = move_known_head(dialect, "entries").cte("head")
-    return _insert_entries_behind(dialect, head, (*OWN_COLUMNS, "signature"))
+    return _insert_entries_behind(dialect, head, (*MANY_ENTRIES.own, "signature"))
 
 
 def _insert_entries_behind(dialect: Dialect, head: CTE, own: Sequence[str]) -> Select[Any]:
     """Insert entries, sent as arrays of the columns *own*, where *head* has allotted positions."""
     rows = dialect.statements.rows_from_arrays(
-        "e", {"back": THREADS.c.next_seq.type} | _entry_types(own)
+        MANY_ENTRIES.prefix, {"back": THREADS.c.next_seq.type} | _entry_types(own)
     )
     values = (
         shared_values()
@@ -417,11 +431,11 @@ def _insert_entries_behind(dialect: Dialect, head: CTE, own: Sequence[str]) -> S
     return select(*(head.c[name] for name in Allotted._fields)).add_cte(put)
 
 
-@statement(only_on=ONE_STATEMENT)
+@statement(only_on=ONE_STATEMENT, writes=MANY_ENTRIES)
 def insert_entries(dialect: Dialect) -> Executable:
     """Insert entries, sent as arrays, at positions that were allotted."""
-    own = (*OWN_COLUMNS, "seq", "signature")
-    rows = dialect.statements.rows_from_arrays("e", _entry_types(own))
+    own = (*MANY_ENTRIES.own, "seq", "signature")
+    rows = dialect.statements.rows_from_arrays(MANY_ENTRIES.prefix, _entry_types(own))
     values = shared_values() | {name: rows.c[name] for name in own}
     return insert(DELTAS).from_select(list(values), _select(values, rows))
 
@@ -447,7 +461,7 @@ def _append_entries(
     placed = [dict(row) | {"p_back": count - at} for at, row in enumerate(rows)]
     given = dict(values) | {"p_expected": expected, "p_count": count}
     query = allot_and_insert_entries(dialect, condition=condition_on(expected))
-    answer = yield query, given | _arrays(placed, ("back", *OWN_COLUMNS))
+    answer = yield query, given | _arrays(placed, ("back", *MANY_ENTRIES.own))
     return Allotted._make(answer[0]) if answer else None
 
 
@@ -466,7 +480,7 @@ def _append_signed_entries(
     count, first = len(rows), known.columns.next_seq
     placed = known_head_binds(known, {**values, "p_count": count}, "entries")
     own = [{**row, "p_seq": first + at, "p_back": count - at} for at, row in enumerate(rows)]
-    arrays = _arrays(own, ("back", "seq", *OWN_COLUMNS))
+    arrays = _arrays(own, ("back", "seq", *MANY_ENTRIES.own))
     found = yield append_entries_to_known_head(dialect), placed | arrays
     return list(range(first, first + count)) if found else None
 
@@ -477,14 +491,14 @@ def _insert_new_entries(
 ) -> Program[None]:
     if rows:
         unsigned = {"e_signature": [None] * len(rows)}
-        own = _arrays(rows, (*OWN_COLUMNS, "seq"))
+        own = _arrays(rows, (*MANY_ENTRIES.own, "seq"))
         yield insert_entries(dialect), dict(values) | own | unsigned
 
 
 # --- Pending writes ------------------------------------------------------------------------------
 
 
-@statement(proves="written log", only_on=ONE_STATEMENT)
+@statement(proves="written log", only_on=ONE_STATEMENT, writes=(HEAD, WRITE))
 def allot_and_insert_write(dialect: Dialect) -> Executable:
     """Insert a row of pending writes in one statement; create the log if it does not exist."""
     head = upsert_head(dialect, "write").cte("head")

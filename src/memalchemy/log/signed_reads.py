@@ -19,9 +19,6 @@ from memalchemy.codec.anchors import log_identity
 from memalchemy.codec.places import Place, write_place
 from memalchemy.codec.signatures import SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
-    CHECKPOINT,
-    HEAD,
-    SignedHead,
     check_head,
     checkpoint_content_of_values,
     delta_words,
@@ -46,13 +43,14 @@ from memalchemy.protection.signed_logs import (
     rows_do_not_add_up,
     sum_up,
 )
+from memalchemy.rows import CHECKPOINT, HEAD, SignedHead
 from memalchemy.statements import Program
 
-_NAMED = (*CHECKPOINT[1:], "signature")
+_NAMED = (*CHECKPOINT.signed[1:], "signature")
 """The columns of a checkpoint that prove it, beside the ``checkpoint_id`` that each query has."""
 _KNOWN_OF_HEAD = ("log_id", *NAMES, "deleted_at")
 """The columns of a head that a query requires to have one value, so that it need not return it."""
-_OF_HEAD = tuple(name for name in (*HEAD, "signature") if name not in _KNOWN_OF_HEAD)
+_OF_HEAD = tuple(name for name in (*HEAD.signed, "signature") if name not in _KNOWN_OF_HEAD)
 MOST_SUMMED = 1_000
 """Positions of a log up to which a read of some of its rows checks all of them against the head."""
 
@@ -78,7 +76,7 @@ def no_proof_columns() -> list[Any]:
 
 _head_of = attrgetter(*(f"head_{name}" for name in _OF_HEAD[:-1]))
 _name_of = attrgetter("checkpoint_id", *(f"name_{name}" for name in _NAMED[:-1]))
-_values_of_info = attrgetter(*CHECKPOINT)
+_values_of_info = attrgetter(*CHECKPOINT.signed)
 
 
 def _check_live_head(log: Log, row: Any, keys: SigningKeys) -> None:

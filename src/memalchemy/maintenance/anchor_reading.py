@@ -34,7 +34,7 @@ from memalchemy.codec.anchors import (
     refused_by_anchor,
     tenant_identity,
 )
-from memalchemy.codec.signed_rows import HEAD, head_content, item_content_of
+from memalchemy.codec.signed_rows import head_content, item_content_of
 from memalchemy.database import READ, Database
 from memalchemy.database.intent import Intent
 from memalchemy.dialects import Dialect
@@ -56,6 +56,7 @@ from memalchemy.protection.removals import (
     read_anchoring,
     write_anchoring,
 )
+from memalchemy.rows import HEAD
 from memalchemy.search.scope import ITEMS, in_scope, key_lists, scope_binds
 from memalchemy.statements import Program, after_key, column_bind, program_of, statement
 
@@ -458,7 +459,7 @@ def list_heads(dialect: Dialect, which: str, after: bool) -> Executable:
 
     Or of the heads of the tenant that have changed since ``p_since``.
     """
-    names = (*HEAD, "signature", *(("active_at",) if which == "changed" else ()))
+    names = (*HEAD.signed, "signature", *(("active_at",) if which == "changed" else ()))
     where = [THREADS.c.tenant == column_bind(THREADS.c.tenant, "k")]
     if which == "thread":
         where.append(THREADS.c.thread_id == column_bind(THREADS.c.thread_id, "k"))

@@ -93,6 +93,7 @@ from memalchemy.protection.key_registry import (
     register_key,
 )
 from memalchemy.protection.proven_jobs import ERRORS, Damage, is_damage
+from memalchemy.rows import AS_STORED
 from memalchemy.search.cache_versions import count_change
 from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, of_item
 from memalchemy.search.signed_hits import check_items
@@ -979,7 +980,7 @@ def read_embeddings(dialect: Dialect, native: bool) -> Executable | None:
     return select(*columns, vector).where(of_item(EMBEDDINGS)).order_by(*key)
 
 
-@statement(table=tuple(_INSERTED))
+@statement(table=tuple(_INSERTED), writes=AS_STORED)
 def insert_row(dialect: Dialect, table: str) -> Executable:
     """Insert a row as it is in another database."""
     return insert(_INSERTED[table]).values(
@@ -987,7 +988,7 @@ def insert_row(dialect: Dialect, table: str) -> Executable:
     )
 
 
-@statement(native=(True, False))
+@statement(native=(True, False), writes=AS_STORED)
 def insert_embedding(dialect: Dialect, native: bool) -> Executable | None:
     """Insert a vector of an item."""
     if not native and not dialect.vectors.may_be_bytes:

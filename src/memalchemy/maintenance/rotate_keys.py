@@ -65,6 +65,7 @@ from memalchemy.protection.key_registry import (
     unregister_keys,
 )
 from memalchemy.protection.proven_jobs import ERRORS, Damage, each_proven, is_damage
+from memalchemy.rows import CHECKPOINT, DELTA, ITEM
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEM_KEY,
@@ -959,7 +960,7 @@ def _new_values(table: Table, payload: str, words: str) -> dict[str, Any]:
     return values if words == "kept" else values | {"search_text": null()}
 
 
-@statement(words=WORDS)
+@statement(words=WORDS, changes=DELTA)
 def reseal_delta(dialect: Dialect, words: str) -> Executable:
     """Store a row of a log under another key, if it is still what was read."""
     seq = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
@@ -967,7 +968,7 @@ def reseal_delta(dialect: Dialect, words: str) -> Executable:
     return unchanged.values(_new_values(DELTAS, "payload", words))
 
 
-@statement()
+@statement(changes=CHECKPOINT)
 def grow_size(dialect: Dialect) -> Executable:
     """Add what encryption adds to the size of a checkpoint."""
     more = literal_column(str(OVERHEAD), Integer)
@@ -980,7 +981,7 @@ def grow_size(dialect: Dialect) -> Executable:
     )
 
 
-@statement(words=WORDS, fields=WORDS)
+@statement(words=WORDS, fields=WORDS, changes=ITEM)
 def reseal_item(dialect: Dialect, words: str, fields: str) -> Executable:
     """Store an item under another key, if it is still what was read; its version stays."""
     version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)

@@ -18,8 +18,6 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Executable, and_, bindparam, select
 
 from memalchemy.codec.signed_rows import (
-    ITEM,
-    ITEM_WORDS,
     head_content,
     item_content_of,
     parts_of_log_row,
@@ -55,6 +53,7 @@ from memalchemy.protection.signed_logs import (
     sign_row,
     sum_up,
 )
+from memalchemy.rows import ITEM
 from memalchemy.search.scope import ITEMS, is_listed
 from memalchemy.statements import Program, after_key, column_bind, statement
 from memalchemy.store.write import lock_listed
@@ -443,7 +442,7 @@ class _Run:
         """Return the binds of a new signature of an item, whose vectors may have new ones."""
         vectors = sets.get((row.namespace, row.key), _VectorSet([], []))
         content = item_content_of(row, self._db.tenant)
-        words = [getattr(row, name) for name in ITEM_WORDS]
+        words = [getattr(row, name) for name in ITEM.words]
         place = {"k_tenant": self._db.tenant, "k_namespace": row.namespace, "k_key": row.key}
         if not self._is_proven(row, content, words, f"the item {row.key!r}", vectors.before):
             return None
@@ -543,7 +542,9 @@ def list_items_to_sign(dialect: Dialect, after: bool) -> Executable:
 @statement(proves="row")
 def read_items_to_sign(dialect: Dialect) -> Executable:
     """Select what is signed of the items that ``p_keys`` lists, and their signatures."""
-    columns = [ITEMS.c[name] for name in ("namespace", "key", *ITEM, *ITEM_WORDS, "signature")]
+    columns = [
+        ITEMS.c[name] for name in ("namespace", "key", *ITEM.signed, *ITEM.words, "signature")
+    ]
     where = and_(_of_tenant(), is_listed(dialect, ITEMS))
     return select(*columns).where(where)
 

@@ -72,6 +72,7 @@ from memalchemy.log.tables import (
 from memalchemy.maintenance.stored_tenants import list_tenants
 from memalchemy.proofs import REPORTED
 from memalchemy.protection.proven_jobs import ERRORS, Damage, is_damage
+from memalchemy.rows import DELTA, ITEM
 from memalchemy.search.scope import ITEMS, is_listed, key_lists, of_item
 from memalchemy.statements import Program, after_key, column_bind, statement
 from memalchemy.store import Store
@@ -715,7 +716,7 @@ def _as_read(table: Any) -> list[ColumnElement[bool]]:
     ]
 
 
-@statement()
+@statement(changes=DELTA)
 def give_delta_words(dialect: Dialect) -> Executable:
     """Set the words of a row of a log that has none, if it is still what was read."""
     here = DELTAS.c.seq == column_bind(DELTAS.c.seq, "p")
@@ -724,7 +725,7 @@ def give_delta_words(dialect: Dialect) -> Executable:
     return changing.values(column_binds(DELTAS, ["search_text"]))
 
 
-@statement()
+@statement(changes=ITEM)
 def give_item_words(dialect: Dialect) -> Executable:
     """Set the words and field terms of an item, if it is still what was read."""
     version = ITEMS.c.version == column_bind(ITEMS.c.version, "p")

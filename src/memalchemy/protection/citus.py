@@ -8,9 +8,9 @@ from uuid import UUID
 
 from sqlalchemy import Executable, select
 
-from memalchemy.codec.signed_rows import HEAD
 from memalchemy.dialects import Dialect
 from memalchemy.protection.signed_logs import THREADS, list_logs, of_log, read_signed_heads
+from memalchemy.rows import HEAD
 from memalchemy.variants import CITUS
 
 
@@ -21,5 +21,5 @@ def _list_logs(dialect: Dialect, keys: Sequence[UUID]) -> Iterator[dict[str, Any
 
 @read_signed_heads.on(CITUS)
 def _read_signed_heads(dialect: Dialect) -> Executable:
-    columns = [*(THREADS.c[name] for name in HEAD), THREADS.c.signature]
+    columns = [*(THREADS.c[name] for name in HEAD.signed), THREADS.c.signature]
     return select(*columns).where(of_log(THREADS))

@@ -34,6 +34,7 @@ from memalchemy.errors import (
     MemalchemyError,
 )
 from memalchemy.proofs import REGISTRY
+from memalchemy.rows import OWN_ITEM
 from memalchemy.schema import DeltaRow, StoreItemRow, ThreadRow
 from memalchemy.statements import Parameters, Program, statement
 from memalchemy.variants import varies
@@ -257,16 +258,16 @@ def writes_payloads(statement: Executable) -> bool:
 def refuse_payloads(program: Callable[[], Program[T]]) -> Callable[[], Program[T]]:
     """Return *program* so that it fails before it sends a statement that writes a payload."""
 
-    def refuse(_: Parameters) -> None:
+    def refuse(_: Executable, __: Parameters) -> None:
         raise AssertionError("a program whose intent has no payloads writes one")
 
     return before_payloads(program, refuse)
 
 
 def before_payloads(
-    program: Callable[[], Program[T]], look: Callable[[Parameters], None]
+    program: Callable[[], Program[T]], look: Callable[[Executable, Parameters], None]
 ) -> Callable[[], Program[T]]:
-    """Return *program* so that *look* gets what each statement that writes a payload binds.
+    """Return *program* so that *look* gets each statement that writes a payload, and its binds.
 
     It is called before the statement is sent. What it raises ends the program.
     """
@@ -277,7 +278,7 @@ def before_payloads(
             asked = next(running)
             while True:
                 if writes_payloads(asked[0]):
-                    look(asked[1])
+                    look(*asked)
                 try:
                     answer = yield asked
                 except MemalchemyError as error:
@@ -367,7 +368,7 @@ def find_encrypted(dialect: Dialect, table: str) -> Executable:
     return select(begins).where(is_encrypted).limit(literal_column("1"))
 
 
-@statement()
+@statement(writes=OWN_ITEM)
 def insert_key(dialect: Dialect) -> Executable:
     """Register a key of a tenant, which may be registered already."""
     values = new_key_values()

@@ -7,25 +7,15 @@ here is never trusted: where the condition does not hold, nothing is written, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from memalchemy._cache import BoundedCache
 from memalchemy.codec.signatures import Sums
-from memalchemy.codec.signed_rows import SignedHead
+from memalchemy.rows import SignedHead
 
 MAX_HEADS = 4096
-
-KNOWN_HEAD, MOVED_HEAD = "known_head", "moved_head"
-"""Names under which a program gives the signer, beside what a statement binds, the `KnownHead` that
-the statement moves, and the `SignedHead` that it leaves.
-"""
-SIGNED_FIRST = "signed_first"
-"""The name under which it gives the binds of entries that are inserted after their head was moved.
-
-They are signed before, since the head tells their sum.
-"""
 
 
 class KnownHead(NamedTuple):
@@ -34,6 +24,23 @@ class KnownHead(NamedTuple):
     columns: SignedHead
     sums: Sums
     signature: bytes
+
+
+HEAD_MOVE = "head_move"
+"""The name under which a program gives the signer a `HeadMove`, beside what a statement binds."""
+
+
+class HeadMove(NamedTuple):
+    """Move of a known head, as the signer of the statement that moves it has to know it."""
+
+    known: KnownHead
+    leaves: SignedHead
+    """The head as the statement leaves it."""
+    entries: Sequence[MutableMapping[str, Any]] = ()
+    """Binds of entries that are inserted one by one after the move.
+
+    They are signed before it, since the head tells their sum.
+    """
 
 
 class KnownHeads:

@@ -18,19 +18,20 @@ from memalchemy.protection.removals import (
     put_note,
     write_notes,
 )
+from memalchemy.rows import OWN_ITEM
 from memalchemy.statements import Program, statement
 from memalchemy.variants import NO_UPSERT
 
 put_note.not_on(NO_UPSERT)
 
 
-@statement(only_on=NO_UPSERT)
+@statement(only_on=NO_UPSERT, writes=OWN_ITEM)
 def update_note(dialect: Dialect) -> Executable:
     """Replace a row of the registry: first half of `put_note`."""
     return update(ITEMS).where(of_note()).values(changed_note_values())
 
 
-@statement(only_on=NO_UPSERT)
+@statement(only_on=NO_UPSERT, writes=OWN_ITEM)
 def insert_note(dialect: Dialect) -> Executable:
     """Insert a row of the registry: second half of `put_note`."""
     return insert(ITEMS).values(new_note_values())

@@ -20,10 +20,6 @@ from sqlalchemy import ColumnElement, Executable, Integer, Table, case, literal_
 
 from memalchemy.codec.signatures import SigningKeys, last_entry
 from memalchemy.codec.signed_rows import (
-    CHECKPOINT,
-    HEAD,
-    ITEM,
-    SignedHead,
     check_item,
     checkpoint_content_of_values,
     entry_content,
@@ -32,6 +28,7 @@ from memalchemy.codec.signed_rows import (
 from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.protection.proven_jobs import Damage
 from memalchemy.protection.signed_logs import errors_about
+from memalchemy.rows import CHECKPOINT, HEAD, ITEM, SignedHead
 from memalchemy.schema import CheckpointRow, DeltaRow, StoreItemRow, ThreadRow
 from memalchemy.statements import PROVEN_FORM, Answer, Parameters, Program, ProvenForm
 
@@ -42,7 +39,7 @@ CHECKPOINTS: Table = CheckpointRow.__table__  # type: ignore[assignment]
 DELTAS: Table = DeltaRow.__table__  # type: ignore[assignment]
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 
-_CHECKPOINT = ("seq", *CHECKPOINT, "signature")
+_CHECKPOINT = ("seq", *CHECKPOINT.signed, "signature")
 
 _damage: ContextVar[Damage | None] = ContextVar("memalchemy_damage", default=None)
 """The damage that a job has met, which goes on beside it."""
@@ -93,7 +90,7 @@ class HeadProof(Proof):
 
     sentence = "the head of each log, also of those that have expired or were deleted"
     table = THREADS
-    columns: Sequence[str] = (*HEAD, "signature")
+    columns: Sequence[str] = (*HEAD.signed, "signature")
 
     def __init__(self, *, by_time: bool = False) -> None:
         if by_time:
@@ -101,7 +98,7 @@ class HeadProof(Proof):
         self._by_time = by_time
 
     def check(self, row: Any, tenant: str, keys: SigningKeys) -> None:
-        head = SignedHead._make([getattr(row, f"proof_{name}") for name in HEAD])
+        head = SignedHead._make([getattr(row, f"proof_{name}") for name in HEAD.signed])
         with errors_about(f"thread {head.thread_id!r} in {head.namespace}"):
             keys.check_head_alone(row.proof_signature, head_content_of_values(head))
             if row.proof_signature is not None:
@@ -220,7 +217,7 @@ class _EntryProof(Proof):
 class _ItemProof(Proof):
     sentence = "each item, also those that have expired"
     table = ITEMS
-    columns = ("namespace", "key", *ITEM, "signature")
+    columns = ("namespace", "key", *ITEM.signed, "signature")
 
     def check(self, row: Any, tenant: str, keys: SigningKeys) -> None:
         item = _Item(*(getattr(row, f"proof_{name}") for name in self.columns))

@@ -43,12 +43,13 @@ from memalchemy.codec.anchors import (
     tenant_identity,
 )
 from memalchemy.codec.signatures import SigningKeys
-from memalchemy.codec.signed_rows import ITEM, check_item
+from memalchemy.codec.signed_rows import check_item
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, about
 from memalchemy.keys import encode_id, is_internal
 from memalchemy.proofs import REGISTRY
 from memalchemy.protection.work import Work
+from memalchemy.rows import ITEM, MANY_ITEMS, OWN_ITEM
 from memalchemy.schema import StoreItemRow
 from memalchemy.statements import Answer, Program, statement
 from memalchemy.variants import varies
@@ -166,8 +167,8 @@ class RemovalSigner:
             if (yield from self._is_anchored(tenant)):
                 for row in (yield work.removed, binds):
                     self._note_row(work.table, row)
-        elif _may_begin_items(work, binds):
-            expired = yield from self._find_expired(tenant, binds)
+        elif work.binds_whole(ITEM, MANY_ITEMS):  # which may begin anew where one has expired
+            expired = yield from self._find_expired(tenant, work, binds)
             for row in expired:
                 prove_item(row, tenant, self._keys)
             if expired and (yield from self._is_anchored(tenant)):
@@ -213,14 +214,13 @@ class RemovalSigner:
         gone = self._gone.setdefault(tenant, {})
         gone[identity] = max(life, gone.get(identity, life))
 
-    def _find_expired(self, tenant: str, binds: Mapping[str, Any]) -> Program[list[Any]]:
+    def _find_expired(
+        self, tenant: str, work: Work, binds: Mapping[str, Any]
+    ) -> Program[list[Any]]:
         """Return the items that have expired and are about to be begun anew in the same place."""
-        if "i_version" in binds:
-            names = zip(binds["i_namespace"], binds["i_key"], binds["i_version"], strict=True)
-            places = [(namespace, key) for namespace, key, version in names if version == 1]
-        else:
-            places = [(binds["k_namespace"], binds["k_key"])] * (binds["p_version"] == 1)
-        listed = [(namespace, encode_id(key)) for namespace, key in places]
+        each = MANY_ITEMS.each(binds) if work.row is MANY_ITEMS else [binds]
+        new = [one for one in each if one["p_version"] == 1]
+        listed = [(one["k_namespace"], encode_id(one["k_key"])) for one in new]
         found: list[Any] = []
         for keys in self._dialect.statements.list_batches("p_keys", listed):
             found += yield read_lives(self._dialect), {"k_tenant": tenant} | keys
@@ -242,16 +242,6 @@ class RemovalSigner:
             last = max(life, before[code].life) if code in before else life
             notes.append(_note(tenant, code, last, now, keys))
         yield from write_notes(dialect, notes)
-
-
-def _may_begin_items(work: Work, binds: Mapping[str, Any]) -> bool:
-    """Return whether a statement puts items, which may begin anew where one has expired.
-
-    The version of a single item is not bound, but told for its signature.
-    """
-    one, many = {"p_signature", "k_key"}, {"i_signature", "i_version"}
-    puts = work.table == "store_items" and work.does in ("insert", "update")
-    return puts and ((work.binds >= one and "p_version" in binds) or work.binds >= many)
 
 
 # --- The registry --------------------------------------------------------------------------------
@@ -348,7 +338,7 @@ def new_note_values() -> dict[str, Any]:
     return {name: _bind(name, "k") for name in _KEY} | fixed | changed_note_values()
 
 
-@statement()
+@statement(writes=OWN_ITEM)
 def put_note(dialect: Dialect) -> Executable:
     """Write a row of the registry, or replace it."""
     return dialect.statements.upsert(ITEMS, new_note_values(), _KEY, changed_note_values())
@@ -411,7 +401,7 @@ def read_lives(dialect: Dialect) -> Executable:
     """Select what is signed of the items that ``p_keys`` lists, expired ones too."""
     listed = dialect.statements.rows_from_list("p_keys", ("namespace", "key"))
     names: Any = select(listed.c.namespace, listed.c.key)
-    columns = (*_KEY, *ITEM, "signature")
+    columns = (*_KEY, *ITEM.signed, "signature")
     of_tenant = ITEMS.c.tenant == _bind("tenant", "k")
     here = tuple_(ITEMS.c.namespace, ITEMS.c.key).in_(names)
     return select(*(ITEMS.c[name] for name in columns)).where(of_tenant, here)

@@ -1,8 +1,9 @@
 """Seal payloads: encrypt what a program writes, for the very place at which it writes it.
 
 `Database.run` is the one door through which programs run, so it is the one place where payloads are
-sealed: no road can forget it. A program of a database with keys names the place of each payload in
-what it binds: positions and versions are known before a row is sent, see `binds_places`.
+sealed: no road can forget it. A statement says whose payload it binds (`memalchemy.rows`), and a
+program of a database with keys binds the columns of the place with it: positions and versions are
+known before a row is sent, see `binds_places`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, TypeVar
 
+from sqlalchemy import Executable, Select
+
 from memalchemy.codec.encryption import Keyring, is_encrypted
-from memalchemy.codec.places import Place, entry_place, item_place, state_place, write_place
 from memalchemy.protection.key_registry import before_payloads
-from memalchemy.statements import Parameters, Program
+from memalchemy.rows import DELTA, VECTOR, RowKind, kind_of_delta
+from memalchemy.statements import NOTHING, WRITES, Parameters, Program, Written
 
 T = TypeVar("T")
 
@@ -24,75 +27,49 @@ def seal_payloads(program: Callable[[], Program[T]], keyring: Keyring) -> Callab
     The binds of a statement are changed in place: the program finds there what was stored.
     """
 
-    def seal(given: Parameters) -> None:
-        for binds in [given] if isinstance(given, Mapping) else given or ():
-            _seal(binds, keyring)
+    def seal(statement: Executable, given: Parameters) -> None:
+        kind = _sealed_by(statement)
+        if kind is not None:
+            for binds in [given] if isinstance(given, Mapping) else given or ():
+                (_seal_many if kind.is_many else _seal)(kind, binds, keyring)  # type: ignore[arg-type]
 
     return before_payloads(program, seal)
 
 
-def _seal(binds: Any, keyring: Keyring) -> None:
-    """Encrypt the payload, the value or the lists of them that a statement binds."""
-    if "p_payload" in binds:
-        _seal_columns(binds, "payload", place_of_row(binds), keyring)
-    elif "p_value" in binds:
-        _seal_columns(binds, "value", _place_of_item(binds), keyring)
-    elif "e_payload" in binds:
-        _seal_entries(binds, keyring)
-    elif "i_value" in binds:
-        _seal_items(binds, keyring)
-    else:
-        assert "p_vector" in binds, f"a payload without a place: {sorted(binds)}"
+def _sealed_by(statement: Executable) -> RowKind | None:
+    """Return the kind of rows whose payloads a statement writes; ``None`` if it has vectors."""
+    written: Written = statement.get_execution_options().get(WRITES, NOTHING)
+    searches = not written.kinds and isinstance(statement, Select)
+    is_placed = written.sealed is not None or written.kinds == (VECTOR,) or searches
+    assert is_placed, f"a payload without a place: {statement}"
+    return written.sealed
 
 
-def place_of_row(binds: Mapping[str, Any]) -> Place:
-    """Return the place of a row of a log, of whatever kind a statement binds."""
-    place = binds["k_tenant"], binds["k_log_id"], binds["p_seq"]
-    if "p_kind" in binds:
-        return state_place(*place)
-    if "p_label" in binds:
-        return write_place(*place, binds["p_label"])
-    return entry_place(*place)
+def _seal(kind: RowKind, binds: MutableMapping[str, Any], keyring: Keyring) -> None:
+    """Encrypt the payload of a row that is sent alone."""
+    if kind is DELTA:
+        kind = kind_of_delta(binds["p_kind"])
+    for name, value in zip(_names(kind), _sealed(kind, binds, keyring), strict=True):
+        binds[f"p_{name}"] = value
 
 
-def _place_of_item(binds: Mapping[str, Any]) -> Place:
-    return item_place(binds["k_tenant"], binds["k_namespace"], binds["k_key"], binds["p_version"])
+def _seal_many(kind: RowKind, binds: MutableMapping[str, Any], keyring: Keyring) -> None:
+    """Encrypt the payloads of rows that are sent as arrays; all have one codec, if it is shared."""
+    stored = [_sealed(kind, one, keyring) for one in kind.each(binds)]
+    for name, values in zip(_names(kind), zip(*stored, strict=True), strict=True):
+        if name in kind.shared:
+            binds[f"p_{name}"] = values[0]
+        else:
+            binds[f"{kind.prefix}_{name}"] = list(values)
 
 
-def _seal_columns(
-    binds: MutableMapping[str, Any], column: str, place: Place, keyring: Keyring
-) -> None:
-    codec = binds["p_codec"]
+def _names(kind: RowKind) -> tuple[str, str, str]:
+    assert kind.payload is not None
+    return "codec", "checksum", kind.payload
+
+
+def _sealed(kind: RowKind, binds: Mapping[str, Any], keyring: Keyring) -> tuple[str, int, bytes]:
+    """Return the codec, the checksum and the payload of a row, encrypted."""
+    codec, checksum, payload = (binds[f"p_{name}"] for name in _names(kind))
     assert not is_encrypted(codec), "a payload is sealed once, where it is sent"
-    stored = keyring.encrypt(codec, binds["p_checksum"], binds[f"p_{column}"], place)
-    binds["p_codec"], binds["p_checksum"], binds[f"p_{column}"] = stored
-
-
-def _seal_entries(binds: MutableMapping[str, Any], keyring: Keyring) -> None:
-    tenant, log_id = binds["k_tenant"], binds["k_log_id"]
-    rows = zip(
-        binds["e_codec"], binds["e_checksum"], binds["e_payload"], binds["e_seq"], strict=True
-    )
-    stored = [
-        keyring.encrypt(codec, checksum, payload, entry_place(tenant, log_id, seq))
-        for codec, checksum, payload, seq in rows
-    ]
-    for at, name in enumerate(("codec", "checksum", "payload")):
-        binds[f"e_{name}"] = [one[at] for one in stored]
-
-
-def _seal_items(binds: MutableMapping[str, Any], keyring: Keyring) -> None:
-    """Seal items of one codec, at the versions that ``i_version`` lists beside them."""
-    codec, tenant = binds["p_codec"], binds["k_tenant"]
-    assert not is_encrypted(codec), "a payload is sealed once, where it is sent"
-    rows = zip(
-        *(binds[f"i_{name}"] for name in ("checksum", "value", "namespace", "key", "version")),
-        strict=True,
-    )
-    stored = [
-        keyring.encrypt(codec, checksum, value, item_place(tenant, namespace, key, version))
-        for checksum, value, namespace, key, version in rows
-    ]
-    binds["p_codec"] = stored[0].codec
-    binds["i_checksum"] = [one.checksum for one in stored]
-    binds["i_value"] = [one.payload for one in stored]
+    return keyring.encrypt(codec, checksum, payload, kind.place_of(binds))

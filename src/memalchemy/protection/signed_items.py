@@ -15,7 +15,7 @@ signature. Nobody is given it as an item, and every read of it can do with any v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -25,14 +25,11 @@ from sqlalchemy.types import NULLTYPE
 from memalchemy.codec.anchors import Life, item_identity, microseconds
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.codec.signed_rows import (
-    ITEM,
-    ITEM_WORDS,
-    VECTOR,
     check_item,
-    item_content,
     item_content_of,
-    vector_content,
+    item_parts_of_binds,
     vector_content_of,
+    vector_content_of_binds,
 )
 from memalchemy.column_types import stored_vector_bytes
 from memalchemy.dialects import Dialect
@@ -40,14 +37,14 @@ from memalchemy.keys import encode_id
 from memalchemy.protection.removals import hold_missing, prove_item
 from memalchemy.protection.signed_logs import errors_about
 from memalchemy.protection.work import Work
+from memalchemy.rows import ITEM, MANY_ITEMS, VECTOR
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.statements import Answer, Program, statement
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
 
-_KEY = ("tenant", "namespace", "key")
-_KEY_BINDS = tuple(f"k_{name}" for name in _KEY)
+_KEY, _KEY_BINDS = ITEM.key, ITEM.key_binds
 _PART = ("field", "model", "part")
 
 Place = tuple[str, str, str]
@@ -74,37 +71,36 @@ class ItemSigner:
     def before(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
         """Sign the rows that a statement binds; look at the row that it changes in place."""
         if work.proves not in (None, "order") and work.does == "delete":
-            yield from self._prove_items(binds)
+            yield from self._prove_items(work, binds)
         elif work.table == "embeddings":
             yield from self._open_vectors(work, binds)
-            if "p_signature" in work.binds:
-                self._sign_vector(binds)  # type: ignore[arg-type]
-        elif "i_signature" in work.binds:
-            names = (binds[f"i_{name}"] for name in ("namespace", "key", "version", "created_at"))
-            for namespace, key, version, created_at in zip(*names, strict=True):
-                place = binds["k_tenant"], namespace, key
-                yield from self._hold_to_anchor(place, version, created_at)
-            self._sign_items(binds)  # type: ignore[arg-type]
-        elif _binds_item(work):
-            place = _place_of(binds)
-            yield from self._hold_to_anchor(place, binds["p_version"], binds["p_created_at"])
-            self._sign_item(binds)  # type: ignore[arg-type]
-        elif _changes_item(work):
+            if work.binds_whole(VECTOR):
+                signature = self._keys.sign(vector_content_of_binds(binds))
+                binds["p_signature"] = signature  # type: ignore[index]
+        elif work.binds_whole(ITEM):
+            signature = yield from self._sign_item(binds)
+            binds["p_signature"] = signature  # type: ignore[index]
+        elif work.binds_whole(MANY_ITEMS):
+            signatures = []
+            for one in MANY_ITEMS.each(binds):
+                signatures.append((yield from self._sign_item(one)))
+            binds["i_signature"] = signatures  # type: ignore[index]
+        elif work.row is ITEM:
             yield from self._check_item(binds)
 
     def after(self, work: Work, binds: Mapping[str, Any], answer: Answer) -> Program[None]:
         """Note which items were put; sign the item that a statement has changed in place."""
         if work.table == "embeddings":
             return
-        if "i_signature" in work.binds:
+        if work.binds_whole(MANY_ITEMS):
             rows: Iterable[Any] = answer
             for namespace, key, version in rows:
                 self._put[binds["k_tenant"], namespace, key] = int(version)
-        elif _binds_item(work):
+        elif work.binds_whole(ITEM):
             # An insert on its own, where the database has no upsert, returns nothing.
             if answer:
                 self._put[_place_of(binds)] = int(answer[0].version)
-        elif _changes_item(work):
+        elif work.row is ITEM:
             yield from self._sign_changed(binds)
 
     def finish(self) -> Program[None]:
@@ -128,27 +124,10 @@ class ItemSigner:
 
     # --- Rows that a statement binds -------------------------------------------------------------
 
-    def _sign_item(self, binds: MutableMapping[str, Any]) -> None:
-        named = {name: binds[f"p_{name}"] for name in ITEM}
-        content = item_content(*_place_of(binds), **named)
-        binds["p_signature"] = self._keys.sign(content, [binds[f"p_{name}"] for name in ITEM_WORDS])
-
-    def _sign_items(self, binds: MutableMapping[str, Any]) -> None:
-        """Sign items that are sent as arrays."""
-        shared = {name: binds[f"p_{name}"] for name in ("codec", "updated_at")}
-        own = [name for name in ITEM if name not in shared]
-        lists = [binds[f"i_{name}"] for name in ("namespace", "key", *ITEM_WORDS, *own)]
-        signatures = []
-        for namespace, key, search_text, field_terms, *rest in zip(*lists, strict=True):
-            named = dict(zip(own, rest, strict=True))
-            content = item_content(binds["k_tenant"], namespace, key, **shared, **named)
-            signatures.append(self._keys.sign(content, (search_text, field_terms)))
-        binds["i_signature"] = signatures
-
-    def _sign_vector(self, binds: MutableMapping[str, Any]) -> None:
-        named = {name: binds[f"p_{name}"] for name in ("version", *VECTOR)}
-        content = vector_content(*_place_of(binds), **named, vector=binds["p_float32"])
-        binds["p_signature"] = self._keys.sign(content)
+    def _sign_item(self, binds: Mapping[str, Any]) -> Program[bytes]:
+        """Return the signature of an item that is put, once what it replaces was looked at."""
+        yield from self._hold_to_anchor(_place_of(binds), binds["p_version"], binds["p_created_at"])
+        return self._keys.sign(*item_parts_of_binds(binds))
 
     def _hold_to_anchor(self, place: Place, version: int, created_at: datetime) -> Program[None]:
         """Hold what a put is to replace to the anchor, if there is one: a put does not hide it.
@@ -173,7 +152,7 @@ class ItemSigner:
 
     def _open_vectors(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
         """Note which items' vectors a statement changes; prove those that are there."""
-        if work.binds.issuperset(_KEY_BINDS):
+        if work.names_item:
             place = _place_of(binds)
             if place not in self._put and place not in self._with_vectors:
                 for keys in self._lists_of([place]):
@@ -197,7 +176,7 @@ class ItemSigner:
         for row in items:
             if row.signature is None:
                 continue
-            words = [getattr(row, name) for name in ITEM_WORDS]
+            words = [getattr(row, name) for name in ITEM.words]
             own = vectors.get((row.namespace, row.key), ())
             signature = self._keys.with_vectors(row.signature, words, own)
             if signature != row.signature:
@@ -216,10 +195,10 @@ class ItemSigner:
         )
         return rows[0] if rows else None
 
-    def _prove_items(self, binds: Mapping[str, Any]) -> Program[None]:
+    def _prove_items(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
         """Hold the items that a job is about to remove to their signatures."""
         tenant = binds["k_tenant"]
-        if "k_key" in binds:
+        if work.names_item:
             rows: Iterable[Any] = yield read_signed_item(self._dialect), _key_of(binds)
         else:
             rows = yield read_signed_items(self._dialect), {"k_tenant": tenant} | _listed_in(binds)
@@ -232,7 +211,7 @@ class ItemSigner:
         if row is not None:
             with errors_about(f"the item {row.key!r} in {row.namespace}"):
                 check_item(row, row.tenant, self._keys)
-                self._keys.check_words(row.signature, [getattr(row, name) for name in ITEM_WORDS])
+                self._keys.check_words(row.signature, [getattr(row, name) for name in ITEM.words])
                 place = _place_of(binds)
                 if self._keys.proves_vectors(row.signature) and place not in self._with_vectors:
                     for keys in self._lists_of([place]):
@@ -244,7 +223,7 @@ class ItemSigner:
         row = yield from self._read_item(binds)
         if row is None or row.signature is None:
             return
-        words = [getattr(row, name) for name in ITEM_WORDS]
+        words = [getattr(row, name) for name in ITEM.words]
         signature = self._keys.sign(item_content_of(row, row.tenant), words)
         if signature != row.signature:
             named = {name: binds[name] for name in _KEY_BINDS}
@@ -295,7 +274,7 @@ def check_vector_sets(
     for row in items:
         own = vectors.get((row.namespace, row.key), [])
         with errors_about(f"the item {row.key!r} in {row.namespace}"):
-            keys.check_words(row.signature, [getattr(row, name) for name in ITEM_WORDS])
+            keys.check_words(row.signature, [getattr(row, name) for name in ITEM.words])
             keys.check_vectors(row.signature, [one.signature for one in own])
         with errors_about(f"a vector of the item {row.key!r} in {row.namespace}"):
             for one in own:
@@ -318,16 +297,6 @@ def _key_of(binds: Mapping[str, Any]) -> dict[str, Any]:
     return {name: binds[name] for name in _KEY_BINDS}
 
 
-def _binds_item(work: Work) -> bool:
-    """Return whether a statement binds a whole row of an item, with its signature."""
-    return work.does in ("insert", "update") and work.binds.issuperset(("p_signature", "p_value"))
-
-
-def _changes_item(work: Work) -> bool:
-    """Return whether a statement changes an item in place that it names by its key."""
-    return work.does == "update" and work.binds.issuperset(_KEY_BINDS)
-
-
 def _place_of(binds: Mapping[str, Any]) -> Place:
     return binds["k_tenant"], binds["k_namespace"], binds["k_key"]
 
@@ -348,7 +317,7 @@ def _signature() -> Any:
     return bindparam("p_signature", type_=ITEMS.c.signature.type)
 
 
-_SIGNED = [ITEMS.c[name] for name in (*_KEY, *ITEM, "signature")]
+_SIGNED = [ITEMS.c[name] for name in (*_KEY, *ITEM.signed, "signature")]
 
 
 @statement(proves="item")
@@ -369,11 +338,11 @@ def read_signed_items(dialect: Dialect) -> Executable:
 @statement(proves="item")
 def lock_signed_item(dialect: Dialect) -> Executable:
     """Lock an item, and return what is signed of it, and its signature."""
-    columns = [ITEMS.c[name] for name in (*_KEY, *ITEM, *ITEM_WORDS, "signature")]
+    columns = [ITEMS.c[name] for name in (*_KEY, *ITEM.signed, *ITEM.words, "signature")]
     return dialect.statements.lock(ITEMS, _bound(ITEMS, _KEY, "k"), columns)
 
 
-@statement()
+@statement(changes=ITEM)
 def sign_item(dialect: Dialect) -> Executable:
     """Set the signature of an item."""
     return update(ITEMS).where(_bound(ITEMS, _KEY, "k")).values(signature=_signature())
@@ -385,7 +354,7 @@ def read_signed_vectors(dialect: Dialect) -> Executable:
     listed = dialect.statements.rows_from_list("p_keys", ("namespace", "key"))
     names: Any = select(listed.c.namespace, listed.c.key)
     vector = type_coerce(EMBEDDINGS.c.vector, NULLTYPE).label("vector")
-    columns = ("namespace", "key", *VECTOR, "signature")
+    columns = ("namespace", "key", *VECTOR.signed, "signature")
     return select(*(EMBEDDINGS.c[name] for name in columns), vector).where(
         _bound(EMBEDDINGS, ["tenant"], "k"),
         tuple_(EMBEDDINGS.c.namespace, EMBEDDINGS.c.key).in_(names),
@@ -404,7 +373,7 @@ def _listed_rows(dialect: Dialect, table: Table, names: Iterable[str]) -> Execut
 @statement(proves="vectors")
 def read_signed_words(dialect: Dialect) -> Executable:
     """Select the versions, words and signatures of the items that ``p_keys`` lists."""
-    return _listed_rows(dialect, ITEMS, ("namespace", "key", "version", *ITEM_WORDS, "signature"))
+    return _listed_rows(dialect, ITEMS, ("namespace", "key", "version", *ITEM.words, "signature"))
 
 
 @statement(proves="vectors")
@@ -413,7 +382,7 @@ def read_vector_signatures(dialect: Dialect) -> Executable:
     return _listed_rows(dialect, EMBEDDINGS, ("namespace", "key", "signature"))
 
 
-@statement()
+@statement(changes=VECTOR)
 def sign_vector(dialect: Dialect) -> Executable:
     """Set the signature of a vector."""
     same = _bound(EMBEDDINGS, _KEY, "k"), _bound(EMBEDDINGS, _PART, "p")

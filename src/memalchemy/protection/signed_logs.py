@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -28,19 +29,12 @@ from sqlalchemy import (
 
 from memalchemy._retry import Overtaken
 from memalchemy.codec.anchors import log_identity
-from memalchemy.codec.places import Place, entry_place
 from memalchemy.codec.signatures import NO_ROWS, SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
-    CHECKPOINT,
-    DELTA,
-    DELTA_WORDS,
-    HEAD,
-    SignedHead,
     check_head,
-    checkpoint_content,
     checkpoint_content_of,
-    delta_content,
-    delta_words,
+    checkpoint_content_of_values,
+    delta_parts_of_binds,
     head_content,
     head_content_of_values,
     parts_of_log_row,
@@ -48,10 +42,18 @@ from memalchemy.codec.signed_rows import (
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, about
 from memalchemy.keys import log_key
-from memalchemy.protection.known_heads import KNOWN_HEAD, MOVED_HEAD, SIGNED_FIRST, KnownHead
+from memalchemy.protection.known_heads import HEAD_MOVE, HeadMove, KnownHead
 from memalchemy.protection.removals import hold_missing
-from memalchemy.protection.sealing import place_of_row
 from memalchemy.protection.work import Work
+from memalchemy.rows import (
+    CHECKPOINT,
+    DELTA,
+    ENTRY,
+    HEAD,
+    MANY_ENTRIES,
+    STATE,
+    SignedHead,
+)
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
 from memalchemy.statements import Answer, Program, statement
 from memalchemy.variants import varies
@@ -60,9 +62,13 @@ THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
 CHECKPOINTS: Table = CheckpointRow.__table__  # type: ignore[assignment]
 DELTAS: Table = DeltaRow.__table__  # type: ignore[assignment]
 _TABLES = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
+_KINDS_IN = {"checkpoints": CHECKPOINT, "deltas": DELTA}
 _SIGNED_COLUMNS = {
-    "checkpoints": ("log_id", "seq", "tenant", *CHECKPOINT, "signature"),
-    "deltas": ("log_id", "seq", "tenant", "kind", "label", *DELTA, *DELTA_WORDS, "signature"),
+    "checkpoints": ("log_id", "seq", "tenant", *CHECKPOINT.signed, "signature"),
+    "deltas": (
+        *("log_id", "seq", "tenant", "kind", "label"),
+        *(*DELTA.signed, *DELTA.words, "signature"),
+    ),
 }
 
 Key = tuple[str, int]
@@ -72,13 +78,6 @@ States are in no sum: a checkpoint whose state is missing cannot be read.
 """
 
 _KINDS = ("checkpoint", "entry", "write", "state")
-
-_COLUMNS = {
-    "state": ("base_seq", "depth", "codec", "payload"),
-    "entry": ("entry_key", "occurred_at", "stored_at", "codec", "payload"),
-    "write": ("entry_key", "overwrites", "stored_at", "codec", "payload"),
-}
-"""The columns of `DELTA` that a row of each kind has; the others are empty."""
 
 COPIED_TOGETHER = 20
 """The number of rows that are held at once while a copy is signed."""
@@ -124,6 +123,8 @@ class LogSigner:
         self._tenant = tenant
         self._heads = heads
         """The heads as the program has left them."""
+        self._moved: dict[UUID, KnownHead] = {}
+        """The heads that were known, as the program moves them."""
         self._logs: dict[UUID, _Log] = {}
         self._locked: set[UUID] = set()
         """The logs that the program has locked."""
@@ -138,8 +139,11 @@ class LogSigner:
         """Open the logs that a statement changes, and sign the rows that it binds."""
         if work.does == "lock":
             return
-        if KNOWN_HEAD in binds:
-            self._sign_behind_known_head(work, binds)  # type: ignore[arg-type]
+        if work.moves_known_head:
+            self._sign_moved_head(work, binds)  # type: ignore[arg-type]
+            return
+        if self._moved:
+            self._sign_behind_moved_head(work, binds)  # type: ignore[arg-type]
             return
         if work.erases:
             yield from self._prove_locked(work.proves)
@@ -151,21 +155,26 @@ class LogSigner:
             for log_id, log in self._logs.items():
                 if not log.erased:
                     yield from self._read_known(log_id, log)
-        elif work.table == "checkpoints" and "p_checkpoint_id" in work.binds:
-            yield from self._sign_checkpoint(work, binds)  # type: ignore[arg-type]
-        elif work.does == "insert":
-            self._sign_deltas(binds)  # type: ignore[arg-type]
-        elif work.does == "update":
-            yield from self._check_row(work.table, binds)
         elif work.does == "copy":
             # A copy of what is left of a log would be signed as if it were whole.
             yield from self._read_known(binds["k_log_id"], self._logs[binds["k_log_id"]])
+        elif work.in_place:
+            yield from self._check_row(work.table, binds)
+        elif work.row is CHECKPOINT:
+            yield from self._sign_checkpoint(work, binds)  # type: ignore[arg-type]
+        else:
+            self._sign_deltas(work, binds)  # type: ignore[arg-type]
 
     def after(self, work: Work, binds: Mapping[str, Any], answer: Answer) -> Program[None]:
         """Note what was locked; sign the rows that the statement has changed or copied."""
-        if KNOWN_HEAD in binds:
-            if work.table == "threads" and answer:
-                self._heads[binds["k_log_id"]] = binds[KNOWN_HEAD]
+        if work.moves_known_head:
+            moved = self._moved[binds["k_log_id"]]
+            if answer:
+                self._heads[binds["k_log_id"]] = moved
+            else:  # the head is another one
+                del self._moved[binds["k_log_id"]]
+        elif self._moved:
+            return
         elif work.does == "lock" and work.table == "threads":
             names = [(row.tenant, row.thread_id, row.namespace) for row in answer]
             locked = {log_key(*name): name for name in names}
@@ -174,7 +183,7 @@ class LogSigner:
             self._locked_last = set(locked)
         elif work.does == "copy" and work.table in _TABLES:
             yield from self._sign_copies(work.table, binds)
-        elif work.does == "update" and work.table in _TABLES and "p_signature" not in work.binds:
+        elif work.in_place and work.table in _TABLES:
             yield from self._sign_row(work.table, binds)
 
     def finish(self) -> Program[None]:
@@ -200,14 +209,14 @@ class LogSigner:
             if log.sums is not None:
                 signature = self._keys.sign_head(head_content(head), log.sums)
                 yield sign_head(self._dialect), {"k_log_id": log_id, "p_signature": signature}
-                columns = SignedHead._make(head[: len(HEAD)])
+                columns = SignedHead._make(head[: len(HEAD.signed)])
                 self._heads[log_id] = KnownHead(columns, log.sums, signature)
 
     # --- Logs ------------------------------------------------------------------------------------
 
     def _open_all(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
         """Open the log that a statement names; of one that names none, all that were locked."""
-        named = {binds[name] for name in ("k_log_id", "p_log_id") if name in binds}
+        named = {binds[name] for name in work.named_by}
         for log_id in sorted(named or self._locked):
             yield from self._open(log_id)
 
@@ -344,88 +353,65 @@ class LogSigner:
         was = None if there is None else there.signature
         self._note(log, ("checkpoint", binds["p_seq"]), signature, was)
 
-    def _sign_deltas(self, binds: MutableMapping[str, Any]) -> None:
+    def _sign_deltas(self, work: Work, binds: MutableMapping[str, Any]) -> None:
         """Sign the state, the pending writes, or the entries that a statement binds."""
         log = self._logs[binds["k_log_id"]]
-        if "e_payload" in binds:
+        if work.row is MANY_ENTRIES:
             self._sign_entries(binds)
             for seq, signature in zip(binds["e_seq"], binds["e_signature"], strict=True):
-                self._note(log, ("entry", seq), signature)
+                self._note(log, (ENTRY.name, seq), signature)
             return
-        place = place_of_row(binds)
-        self._sign_delta(place, binds)
-        self._note(log, (str(place[0]), binds["p_seq"]), binds["p_signature"])
-
-    def _sign_delta(self, place: Place, binds: MutableMapping[str, Any]) -> None:
-        columns = {name: binds[f"p_{name}"] for name in _COLUMNS[str(place[0])]}
-        words = None if place[0] == "write" else binds["p_search_text"]
-        radix = binds["p_radix"] if place[0] == "state" else None
-        binds["p_signature"] = self._keys.sign(
-            delta_content(place, **columns), delta_words(place, radix, words)
-        )
+        kind = work.rows[0]
+        binds["p_signature"] = self._keys.sign(*delta_parts_of_binds(kind, binds))
+        self._note(log, (kind.name, binds["p_seq"]), binds["p_signature"])
 
     def _sign_entries(self, binds: MutableMapping[str, Any]) -> None:
         """Sign entries that are sent as arrays."""
-        names = ("seq", "entry_key", "occurred_at", "codec", "payload", "search_text")
-        signatures = binds["e_signature"] = []
-        for seq, entry_key, occurred_at, codec, payload, words in zip(
-            *(binds[f"e_{name}"] for name in names), strict=True
-        ):
-            place = entry_place(binds["k_tenant"], binds["k_log_id"], seq)
-            content = delta_content(
-                place,
-                entry_key=entry_key,
-                occurred_at=occurred_at,
-                stored_at=binds["p_stored_at"],
-                codec=codec,
-                payload=payload,
-            )
-            signatures.append(self._keys.sign(content, delta_words(place, None, words)))
+        each = MANY_ENTRIES.each(binds)
+        binds["e_signature"] = [self._keys.sign(*delta_parts_of_binds(ENTRY, one)) for one in each]
 
-    # --- A checkpoint behind a head that is known ------------------------------------------------
+    # --- Rows behind a head that is known --------------------------------------------------------
 
-    def _sign_behind_known_head(self, work: Work, binds: MutableMapping[str, Any]) -> None:
-        """Sign the head, and the checkpoint with its state or the entries behind it.
-
-        The statement that moves the head comes first, alone or with all the others in it.
-        """
-        if work.table == "threads":
-            self._sign_moved_head(binds)
-        if work.table == "checkpoints":
-            binds["p_signature"] = binds["p_name_signature"]
-        elif work.table == "deltas" or (work.does == "save" and "p_payload" in binds):
-            if "p_signature" in binds:
-                return  # an entry, which was signed with its head
-            self._sign_delta(place_of_row(binds), binds)
-
-    def _sign_moved_head(self, binds: MutableMapping[str, Any]) -> None:
+    def _sign_moved_head(self, work: Work, binds: MutableMapping[str, Any]) -> None:
         """Sign the head that will be there, and the rows whose sum it tells.
 
-        What *binds* has as the known head is that one then.
+        Those are a checkpoint or entries, in the same statement or after it.
         """
-        known: KnownHead = binds[KNOWN_HEAD]
-        moved: SignedHead = binds[MOVED_HEAD]
-        if SIGNED_FIRST in binds or "e_payload" in binds:
-            sums = self._sign_new_entries(known.sums, binds)
+        move: HeadMove = binds[HEAD_MOVE]
+        kinds = work.rows[1:]
+        if move.entries or MANY_ENTRIES in kinds:
+            sums = self._sign_new_entries(move, binds)
         else:
             name = binds["p_name_signature"] = self._keys.sign(_checkpoint_of_binds(binds, None))
-            total = self._keys.replaced(known.sums.checkpoints, name, None)
-            sums = known.sums._replace(checkpoints=total)
-        signature = self._keys.sign_head(head_content_of_values(moved), sums)
+            total = self._keys.replaced(move.known.sums.checkpoints, name, None)
+            sums = move.known.sums._replace(checkpoints=total)
+        if STATE in kinds:
+            binds["p_signature"] = self._keys.sign(*delta_parts_of_binds(STATE, binds))
+        signature = self._keys.sign_head(head_content_of_values(move.leaves), sums)
         binds["p_head_signature"] = signature
-        binds[KNOWN_HEAD] = KnownHead(moved, sums, signature)
+        self._moved[binds["k_log_id"]] = KnownHead(move.leaves, sums, signature)
 
-    def _sign_new_entries(self, sums: Sums, binds: MutableMapping[str, Any]) -> Sums:
+    def _sign_new_entries(self, move: HeadMove, binds: MutableMapping[str, Any]) -> Sums:
         """Sign entries, sent as arrays or one by one; return the sums with them."""
-        if "e_payload" in binds:
+        if move.entries:
+            for row in move.entries:
+                row["p_signature"] = self._keys.sign(*delta_parts_of_binds(ENTRY, row))
+            signatures = [row["p_signature"] for row in move.entries]
+            last = move.entries[-1]["p_seq"]
+        else:
             self._sign_entries(binds)
             signatures, last = binds["e_signature"], binds["e_seq"][-1]
+        others = self._keys.sum_of(signatures, move.known.sums.others)
+        return move.known.sums._replace(others=others, last_entry=last)
+
+    def _sign_behind_moved_head(self, work: Work, binds: MutableMapping[str, Any]) -> None:
+        """Sign a row that is inserted behind a head which tells its sum already."""
+        if work.row is STATE:
+            binds["p_signature"] = self._keys.sign(*delta_parts_of_binds(STATE, binds))
+        elif work.row is CHECKPOINT:
+            binds["p_signature"] = binds["p_name_signature"]
         else:
-            for row in binds[SIGNED_FIRST]:
-                self._sign_delta(place_of_row(row), row)
-            signatures = [row["p_signature"] for row in binds[SIGNED_FIRST]]
-            last = binds[SIGNED_FIRST][-1]["p_seq"]
-        return sums._replace(others=self._keys.sum_of(signatures, sums.others), last_entry=last)
+            assert work.row is ENTRY, "no program writes anything else behind a known head"
 
     # --- Rows that a statement changes in place, or copies ---------------------------------------
 
@@ -482,22 +468,18 @@ class LogSigner:
 
 def _checkpoint_of_binds(binds: Mapping[str, Any], there: Any | None) -> Sequence[Any]:
     """Return what is signed of a checkpoint that a statement binds, in place of the row *there*."""
-    own, parent = binds["p_checkpoint_id"], binds["p_parent_id"]
+    own, parent, ordinal, *others = _bound_checkpoint(binds)
+    if there is not None:
+        ordinal = there.ordinal
     if parent is None:
         parent = binds["p_previous_id"] if there is None else there.parent_id
-    return checkpoint_content(
-        binds["k_tenant"],
-        binds["k_log_id"],
-        binds["p_seq"],
-        checkpoint_id=own,
-        parent_id=None if parent == own else parent,
-        ordinal=binds["p_ordinal"] if there is None else there.ordinal,
-        rests_on=binds["p_rests_on"],
-        run_id=binds["p_run_id"],
-        meta=binds["p_meta"],
-        occurred_at=binds["p_occurred_at"],
-        created_at=binds["p_created_at"],
+    values = own, None if parent == own else parent, ordinal, *others
+    return checkpoint_content_of_values(
+        binds["k_tenant"], binds["k_log_id"], binds["p_seq"], values
     )
+
+
+_bound_checkpoint = itemgetter(*map(CHECKPOINT.bind, CHECKPOINT.signed))
 
 
 def _upwards(path: str) -> Iterator[str]:
@@ -581,7 +563,7 @@ def _all_signed(table: str) -> list[Any]:
 @statement(proves="head", locks=(True, False))
 def read_signed_head(dialect: Dialect, locks: bool) -> Executable:
     """Select what is signed of a head, and its signature; with *locks* it is locked."""
-    columns = [*(THREADS.c[name] for name in HEAD), THREADS.c.signature]
+    columns = [*(THREADS.c[name] for name in HEAD.signed), THREADS.c.signature]
     if locks:
         return dialect.statements.lock(THREADS, of_log(THREADS), columns)
     return select(*columns).where(of_log(THREADS))
@@ -590,7 +572,7 @@ def read_signed_head(dialect: Dialect, locks: bool) -> Executable:
 @statement(proves="head")
 def read_signed_heads(dialect: Dialect) -> Executable:
     """Select the signed columns and signatures of the heads that ``p_logs`` lists."""
-    columns = [*(THREADS.c[name] for name in HEAD), THREADS.c.signature]
+    columns = [*(THREADS.c[name] for name in HEAD.signed), THREADS.c.signature]
     listed = dialect.statements.rows_from_list("p_logs", ("log_id",))
     return select(*columns).where(THREADS.c.log_id.in_(select(listed.c.log_id)))
 
@@ -635,14 +617,14 @@ def _signature() -> Any:
     return bindparam("p_signature", type_=THREADS.c.signature.type)
 
 
-@statement(table=tuple(_TABLES))
+@statement(table=tuple(_TABLES), changes=lambda table: _KINDS_IN[table])
 def sign_row(dialect: Dialect, table: str) -> Executable:
     """Set the signature of the row at a position."""
     changing = update(_TABLES[table]).where(_at_position(_TABLES[table]))
     return changing.values(signature=_signature())
 
 
-@statement()
+@statement(changes=HEAD)
 def sign_head(dialect: Dialect) -> Executable:
     """Set the signature of a head."""
     return update(THREADS).where(of_log(THREADS)).values(signature=_signature())

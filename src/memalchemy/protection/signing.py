@@ -27,14 +27,18 @@ from memalchemy.protection.removals import RemovalSigner
 from memalchemy.protection.signed_items import ItemSigner
 from memalchemy.protection.signed_logs import LogSigner
 from memalchemy.protection.work import Work
+from memalchemy.rows import ITEM, KNOWN_HEAD
 from memalchemy.statements import (
     ERASES,
     FINDS,
+    NOTHING,
     PROVES,
     REMOVES_TENANT,
+    WRITES,
     Answer,
     Parameters,
     Program,
+    Written,
 )
 
 T = TypeVar("T")
@@ -129,33 +133,44 @@ def work_of(statement: Executable) -> Work | None:
     return found
 
 
+_NAMES_OF_LOGS = ("k_log_id", "p_log_id")
+"""The binds that name a log, and one that it is copied to."""
+
+
 def _look_at(statement: Any) -> Work | None:
     parts: list[Any] = list(visitors.iterate(statement))
-    binds = frozenset(str(part.key) for part in parts if isinstance(part, BindParameter))
+    options = statement.get_execution_options()
+    written: Written = options.get(WRITES, NOTHING)
     if isinstance(statement, Select):
         writes = any(isinstance(part, Insert | Update | Delete) for part in parts)
-        if writes and "p_head_signature" in binds:
-            return Work("save", "threads", binds)
+        if KNOWN_HEAD in written.kinds:
+            return Work("save", "threads", written.kinds, moves_known_head=True)
         assert not writes, "a statement that writes to several tables cannot be signed"
-        if not statement.get_execution_options().get(LOCKS):
+        if not options.get(LOCKS):
             return None
         locked: Any = statement.get_final_froms()[0]
-        return Work("lock", locked.name, binds)
+        return Work("lock", locked.name)
     if not isinstance(statement, Insert | Update | Delete):
         return None
     table: Any = statement.table
-    if statement.get_execution_options().get(LOCKS):
-        return Work("lock", table.name, binds)
+    if options.get(LOCKS):
+        return Work("lock", table.name)
+    does: Literal["insert", "copy", "update", "delete"]
+    does = "update" if isinstance(statement, Update) else "delete"
     if isinstance(statement, Insert):
         source: Any = statement.select
         same = source is not None and any(part is table for part in visitors.iterate(source))
-        return Work("copy" if same else "insert", table.name, binds)
-    does: Literal["update", "delete"] = "update" if isinstance(statement, Update) else "delete"
-    options = statement.get_execution_options()
+        does = "copy" if same else "insert"
+    binds = {str(part.key) for part in parts if isinstance(part, BindParameter)}
     return Work(
         does,
         table.name,
-        binds,
+        written.kinds,
+        row=written.kinds[0] if len(written.kinds) == 1 else None,
+        moves_known_head=KNOWN_HEAD in written.kinds,
+        in_place=written.in_place,
+        named_by=tuple(name for name in _NAMES_OF_LOGS if name in binds),
+        names_item=binds >= {*ITEM.key_binds},
         erases=bool(options.get(ERASES)),
         proves=options.get(PROVES),
         removed=options.get(FINDS),

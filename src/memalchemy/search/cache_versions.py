@@ -35,6 +35,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
 from memalchemy.keys import INTERNAL_PREFIX, encode_id
 from memalchemy.proofs import OWN_ROWS
+from memalchemy.rows import OWN_ITEM
 from memalchemy.search.scope import ITEMS, is_in_scope
 from memalchemy.statements import Program, statement
 
@@ -92,7 +93,7 @@ def count_change(
     return 1
 
 
-@statement(unproven=OWN_ROWS, removes=(False, True))
+@statement(unproven=OWN_ROWS, removes=(False, True), changes=OWN_ITEM)
 def bump_vectors(dialect: Dialect, removes: bool) -> Executable | None:
     """Count a change, and lock the counter; no row if this is the first change."""
     if not dialect.vectors.counts_changes:
@@ -111,7 +112,7 @@ def bump_vectors(dialect: Dialect, removes: bool) -> Executable | None:
     return update(ITEMS).where(_counter()).values(values).returning(ITEMS.c.version)
 
 
-@statement()
+@statement(writes=OWN_ITEM)
 def begin_counting(dialect: Dialect) -> Executable | None:
     """Count the first change of a namespace."""
     if not dialect.vectors.counts_changes:

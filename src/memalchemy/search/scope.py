@@ -7,16 +7,16 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, not_, or_, select, tuple_
 
-from memalchemy.codec.signed_rows import ITEM_WORDS
 from memalchemy.dialects import MAX_LISTED, Dialect
 from memalchemy.keys import INTERNAL_RANGE, encode_id, is_internal
+from memalchemy.rows import ITEM
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.variants import varies
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
 
-ITEM_KEY = ("tenant", "namespace", "key")
+ITEM_KEY = ITEM.key
 
 STORED = (
     "namespace",
@@ -88,7 +88,7 @@ def scope_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:
 
 def stored(*, words: bool = False) -> list[ColumnElement[Any]]:
     """Return the columns of which an item consists, with those of its *words* if they are read."""
-    return [ITEMS.c[name] for name in (*STORED, *(ITEM_WORDS if words else ()))]
+    return [ITEMS.c[name] for name in (*STORED, *(ITEM.words if words else ()))]
 
 
 def of_item(table: Any) -> ColumnElement[bool]:

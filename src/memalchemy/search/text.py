@@ -45,11 +45,11 @@ from sqlalchemy import (
     tuple_,
 )
 
-from memalchemy.codec.signed_rows import ITEM_WORDS
 from memalchemy.dialects import Dialect, namespace_binds
 from memalchemy.log.entries import is_entry
 from memalchemy.log.tables import CHECKPOINT_ROW, CHECKPOINTS, DELTAS, THREADS, live, same_log
 from memalchemy.proofs import FOUND
+from memalchemy.rows import ITEM
 from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, routed_items, stored
 from memalchemy.statements import Answer, Program, statement
 
@@ -103,7 +103,7 @@ def search_items(
     """
     if words and not weighed:
         return None
-    whole = (*STORED, *(ITEM_WORDS if words else ()))
+    whole = (*STORED, *(ITEM.words if words else ()))
     # Without grouping a row can be carried along; otherwise it is read again.
     is_carried = one and weighed and dialect.statements.rowid(ITEMS) is None
     carried = dict.fromkeys((*whole, "search_text"))

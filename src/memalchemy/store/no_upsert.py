@@ -9,6 +9,7 @@ from sqlalchemy import Executable, insert
 from memalchemy.dialects import Dialect
 from memalchemy.errors import UniqueViolation
 from memalchemy.proofs import REPLACED
+from memalchemy.rows import ITEM
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
 from memalchemy.statements import Program, statement
 from memalchemy.store.write import (
@@ -35,13 +36,13 @@ def _put_item(dialect: Dialect, expected: str) -> Executable | None:
     return updating(expected) if expected in ("version", "item") else None
 
 
-@statement(unproven=REPLACED, only_on=NO_UPSERT, expected=("any", "none"))
+@statement(unproven=REPLACED, only_on=NO_UPSERT, expected=("any", "none"), writes=ITEM)
 def update_item(dialect: Dialect, expected: str) -> Executable:
     """Update an existing item: the first half of `put_item`."""
     return updating(expected)  # type: ignore[no-any-return]
 
 
-@statement(only_on=NO_UPSERT)
+@statement(only_on=NO_UPSERT, writes=ITEM)
 def insert_item(dialect: Dialect) -> Executable:
     """Insert a new item: the second half of `put_item`."""
     return insert(ITEMS).values(insert_values())

@@ -6,6 +6,7 @@ from sqlalchemy import Executable, and_, select, update
 
 from memalchemy.dialects import LOCKS, Dialect
 from memalchemy.proofs import REPLACED
+from memalchemy.rows import ITEM
 from memalchemy.search.scope import ITEMS, live_item, of_item
 from memalchemy.statements import Program, statement
 from memalchemy.store.write import (
@@ -22,7 +23,7 @@ from memalchemy.store.write import (
 from memalchemy.variants import ONE_STATEMENT
 
 
-@statement(unproven=REPLACED, only_on=ONE_STATEMENT, expected=EXPECTED)
+@statement(unproven=REPLACED, only_on=ONE_STATEMENT, expected=EXPECTED, writes=ITEM)
 def put_item_without_vectors(dialect: Dialect, expected: str) -> Executable:
     """Write an item and delete its vectors, in one statement.
 

@@ -38,6 +38,7 @@ from memalchemy.keys import encode_id
 from memalchemy.log.tables import signature_bind
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.proofs import REMOVED_BY_NAME, REPLACED
+from memalchemy.rows import ITEM, MANY_ITEMS, VECTOR
 from memalchemy.search.cache_versions import count_change, erase_counters, erased_binds
 from memalchemy.search.scope import (
     EMBEDDINGS,
@@ -56,12 +57,6 @@ from memalchemy.statements import NAMELESS, PROVES, Program, removal, statement
 from memalchemy.store.read import has_item
 from memalchemy.variants import varies
 
-_ITEM_COLUMNS = (
-    "meta", "codec", "checksum", "search_text", "field_terms", "updated_at", "expires_at",
-    "lifetime", "value",
-)  # fmt: skip
-_SHARED_COLUMNS = ("tenant", "codec", "updated_at")
-"""The columns that are the same in all items of a batch."""
 _VECTOR_COLUMNS = ("dimensions", "change", "signature", "vector")
 EXPECTED = ("any", "none", "version", "item")
 """The state in which an item must be before a put.
@@ -94,14 +89,13 @@ class VectorRow(NamedTuple):
 def _bind(name: str) -> Any:
     if name == "signature":
         return signature_bind(ITEMS)["signature"]
-    prefix = "k" if name in ITEM_KEY else "p"
-    return bindparam(f"{prefix}_{name}", type_=ITEMS.c[name].type)
+    return bindparam(ITEM.bind(name), type_=ITEMS.c[name].type)
 
 
 def _update_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
     """Return the columns that a put changes in an existing item; an expired one starts anew."""
     live = live_item()
-    return {name: given(name) for name in (*_ITEM_COLUMNS, "signature")} | {
+    return {name: given(name) for name in (*ITEM.columns, "signature")} | {
         "version": case((live, ITEMS.c.version + 1), else_=literal_column("1")),
         "created_at": case((live, ITEMS.c.created_at), else_=given("updated_at")),
     }
@@ -109,7 +103,7 @@ def _update_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
 
 def insert_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
     """Return the columns of a new item."""
-    return {name: given(name) for name in (*ITEM_KEY, *_ITEM_COLUMNS, "signature")} | {
+    return {name: given(name) for name in (*ITEM_KEY, *ITEM.columns, "signature")} | {
         "version": literal_column("1", Integer),
         "created_at": given("updated_at"),
     }
@@ -156,7 +150,7 @@ def putting(dialect: Dialect, expected: str, *more: ColumnElement[bool]) -> Any:
     ).returning(ITEMS.c.version)
 
 
-@statement(unproven=REPLACED, expected=EXPECTED)
+@statement(unproven=REPLACED, expected=EXPECTED, writes=ITEM)
 def put_item(dialect: Dialect, expected: str) -> Executable:
     """Write an item, and return its version; no row if it is not as expected."""
     return putting(dialect, expected)  # type: ignore[no-any-return]
@@ -223,7 +217,7 @@ def delete_vectors_of_model(dialect: Dialect) -> Executable:
     )
 
 
-@statement(native=(True, False))
+@statement(native=(True, False), writes=VECTOR)
 def put_vector(dialect: Dialect, native: bool) -> Executable | None:
     """Write a vector of an item, into a column of the database's own type or of bytes."""
     if not native and not dialect.vectors.may_be_bytes:
@@ -235,9 +229,8 @@ def put_vector(dialect: Dialect, native: bool) -> Executable | None:
 
 def vector_values(dialect: Dialect, native: bool) -> dict[str, Any]:
     """Return the columns of a new vector."""
-    names = ("field", "model", "part", "dimensions", "change")
     values: dict[str, Any] = {
-        name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in names
+        name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in VECTOR.columns
     }
     values |= {name: _bind(name) for name in ITEM_KEY} | signature_bind(EMBEDDINGS)
     values["vector"] = dialect.vectors.bind("p_vector", native)
@@ -245,8 +238,8 @@ def vector_values(dialect: Dialect, native: bool) -> dict[str, Any]:
 
 
 def _row_values(dialect: Dialect) -> dict[str, Any]:
-    names = (*ITEM_KEY, *_ITEM_COLUMNS, *(["signature"] if _has_open_arrays(dialect) else []))
-    return {name: ITEMS.c[name].type for name in names if name not in _SHARED_COLUMNS}
+    names = (*ITEM_KEY, *ITEM.columns, *(["signature"] if _has_open_arrays(dialect) else []))
+    return {name: ITEMS.c[name].type for name in names if name not in MANY_ITEMS.shared}
 
 
 def _has_open_arrays(dialect: Dialect) -> bool:
@@ -257,17 +250,17 @@ def _has_open_arrays(dialect: Dialect) -> bool:
     return dialect.statements.has_arrays and not dialect.single_writer
 
 
-@statement(unproven=REPLACED, expected=("any", "none"))
+@statement(unproven=REPLACED, expected=("any", "none"), writes=MANY_ITEMS)
 def put_items(dialect: Dialect, expected: str) -> Executable | None:
     """Write items of one tenant and time that are as expected; return their versions by key."""
     if not dialect.statements.has_arrays:
         return None
-    rows = dialect.statements.rows_from_arrays("i", _row_values(dialect))
+    rows = dialect.statements.rows_from_arrays(MANY_ITEMS.prefix, _row_values(dialect))
 
     def given(name: str) -> Any:
-        if name not in rows.c and name not in _SHARED_COLUMNS:
+        if name not in rows.c and name not in MANY_ITEMS.shared:
             return null()
-        return _bind(name) if name in _SHARED_COLUMNS else rows.c[name]
+        return _bind(name) if name in MANY_ITEMS.shared else rows.c[name]
 
     new = insert_values(given)
     changed = _update_values(partial(dialect.statements.excluded, ITEMS))
@@ -329,7 +322,7 @@ def erase_namespace(dialect: Dialect, tenant: str, path: str) -> Program[int]:
     return erased.touched
 
 
-@statement()
+@statement(changes=ITEM)
 def extend_lifetime(dialect: Dialect) -> Executable:
     """Move the expiry of an item to ``p_expires_at`` if its version and lifetime are as read."""
     was = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
@@ -353,7 +346,7 @@ def expectation(expected: Expected) -> tuple[str, dict[str, Any]]:
     return which, {"p_expected": expected}
 
 
-@statement()
+@statement(changes=ITEM)
 def set_item_times(dialect: Dialect) -> Executable:
     """Set the times of an item that was just written, at ``p_written_at``, as far as given."""
     names = ("created_at", "updated_at", "expires_at")
@@ -568,10 +561,10 @@ def _put_arrays_at_versions(
 def batch_binds(dialect: Dialect, items: Sequence[Row]) -> dict[str, Any]:
     """Return the binds of `put_items` for items of one tenant and time."""
     types = _row_values(dialect)
-    spelt = {name: f"{'k' if name in ITEM_KEY else 'p'}_{name}" for name in types}
+    spelt = {name: ITEM.bind(name) for name in types}
     lists = {name: [row.get(key) for row in items] for name, key in spelt.items()}
     shared = {name: items[0][name] for name in ("k_tenant", "p_codec", "p_updated_at", "p_now")}
-    return shared | dialect.statements.array_binds("i", types, lists)
+    return shared | dialect.statements.array_binds(MANY_ITEMS.prefix, types, lists)
 
 
 def _replace_all(

@@ -8,6 +8,7 @@ from.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from typing import Any
 from uuid import UUID
@@ -19,6 +20,7 @@ from memalchemy.rows import CHECKPOINT, DELTA, DELTA_KINDS, HEAD, ITEM, VECTOR, 
 _values_of_head = attrgetter(*HEAD.signed)
 _values_of_checkpoint = attrgetter(*CHECKPOINT.signed)
 _values_of_delta = attrgetter(*DELTA.signed)
+_words_of_delta = attrgetter(*DELTA.words)
 _ITEM_VALUES = ITEM.signed[1:]
 """Its version is in its place."""
 _values_of_item = attrgetter(*_ITEM_VALUES)
@@ -69,13 +71,9 @@ class _SignedDelta:
     def __init__(self, kind: RowKind) -> None:
         own = kind.signed
         # Behind the values of a row stand NULL and 0, for the columns that it does not have.
-        places = (own.index(one) if one in own else len(own) for one in DELTA.signed)
-        self.arrange = itemgetter(
-            *(
-                at + (of == "depth" and "depth" not in own)
-                for at, of in zip(places, DELTA.signed, strict=True)
-            )
-        )
+        places = {one: len(own) + (one == "depth") for one in DELTA.signed}
+        places |= {one: at for at, one in enumerate(own)}
+        self.arrange = itemgetter(*places.values())
         self.read = attrgetter(*own)
         self.bound = itemgetter(*map(kind.bind, own))
         self.bound_words = [kind.bind(one) if one in kind.words else None for one in DELTA.words]
@@ -102,12 +100,22 @@ def delta_parts_of_binds(
     place, signed = kind.place_of(binds), _DELTAS[kind.name]
     content = signed.arrange((*signed.bound(binds), None, 0))
     words = [None if name is None else binds[name] for name in signed.bound_words]
-    return (*place, *content), (*place, *words)
+    return (*place, *content), delta_words(place, words)
 
 
-def delta_words(place: Place, radix: int | None, search_text: str | None) -> Sequence[Any]:
-    """Return the columns of a row of ``deltas`` that have a signature of their own."""
-    return (*place, radix, search_text)
+_FIRST_WORDS = 2
+"""The number of columns of `DELTA.words` that the first release has signed."""
+
+
+def delta_words(place: Place, words: Sequence[Any]) -> Sequence[Any]:
+    """Return the columns of a row of ``deltas`` that have a signature of their own.
+
+    *words* are those of `DELTA.words`. One that a later release has added is signed with its name,
+    and where it is NULL not at all: so is what was signed before it was there.
+    """
+    first, later = words[:_FIRST_WORDS], zip(DELTA.words, words, strict=True)
+    added = (one for one in islice(later, _FIRST_WORDS, None) if one[1] is not None)
+    return (*place, *first, *chain.from_iterable(added))
 
 
 def delta_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
@@ -119,7 +127,7 @@ def delta_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
 def delta_words_of(row: Any, log_id: UUID) -> Sequence[Any]:
     """Return the columns of a row of ``deltas`` that have a signature of their own."""
     place = row_place(row.tenant, log_id, row.seq, row.kind, row.label)
-    return delta_words(place, row.radix, row.search_text)
+    return delta_words(place, _words_of_delta(row))
 
 
 def checkpoint_content_of(row: Any, log_id: UUID) -> Sequence[Any]:

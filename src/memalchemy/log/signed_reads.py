@@ -43,7 +43,7 @@ from memalchemy.protection.signed_logs import (
     rows_do_not_add_up,
     sum_up,
 )
-from memalchemy.rows import CHECKPOINT, HEAD, SignedHead
+from memalchemy.rows import CHECKPOINT, DELTA, DELTA_KINDS, HEAD, SignedHead
 from memalchemy.statements import Program
 
 _NAMED = (*CHECKPOINT.signed[1:], "signature")
@@ -162,8 +162,9 @@ def check_info(log: Log, row: Any, keys: SigningKeys) -> None:
 def check_hit_words(place: Place, signature: bytes | None, row: Any, keys: SigningKeys) -> None:
     """Verify the words by which a search has found a row of ``deltas``, by its signature."""
     if keys.signs:
-        radix = None if place[0] == "entry" else row.radix
-        keys.check_words(signature, delta_words(place, radix, row.search_text))
+        own = DELTA_KINDS[str(place[0])].words
+        words = [getattr(row, name) if name in own else None for name in DELTA.words]
+        keys.check_words(signature, delta_words(place, words))
 
 
 def check_newest_checkpoint(

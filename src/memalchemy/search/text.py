@@ -49,7 +49,7 @@ from memalchemy.dialects import Dialect, namespace_binds
 from memalchemy.log.entries import is_entry
 from memalchemy.log.tables import CHECKPOINT_ROW, CHECKPOINTS, DELTAS, THREADS, live, same_log
 from memalchemy.proofs import FOUND
-from memalchemy.rows import ITEM
+from memalchemy.rows import ITEM, STATE
 from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, routed_items, stored
 from memalchemy.statements import Answer, Program, statement
 
@@ -468,7 +468,8 @@ def _may_find_last_stored(dialect: Dialect, scope: str) -> bool:
 
 def _proof_of_words() -> list[Any]:
     """Return the columns that prove the words of a state, beside them."""
-    return [DELTAS.c.signature.label("state_signature"), DELTAS.c.radix]
+    others = (name for name in STATE.words if name != "search_text")
+    return [DELTAS.c.signature.label("state_signature"), *(DELTAS.c[name] for name in others)]
 
 
 @statement(proves=("checkpoint", "words"))

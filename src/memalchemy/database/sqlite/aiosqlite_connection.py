@@ -134,7 +134,7 @@ class AioSQLiteConnection(aiosqlite.Connection):
 
         try:
             # aiosqlite runs only its own calls in public, a hop for each of the eight of a
-            # statement: docs/adr/0003 and 0007 have the measurements.
+            # statement: docs/adr/0007 has the measurements.
             result: T = await self._execute(start)  # type: ignore[no-untyped-call]
         except asyncio.CancelledError:
             self._is_unclear = True

@@ -54,12 +54,11 @@ This page is generated from a run of all tests of the adapters: by `nox -s frame
 and `pydantic-ai-harness`, and then `nox -s matrix`. The same numbers, and the names of the tests
 that are left out, are in [matrix.json](matrix.json).
 
-Each cell has the number of checks that passed: **on SQLite / on PostgreSQL**. Failed checks would be
-in bold beside it. A dash means that there is no such test.
+Each cell has the number of checks that passed: **on SQLite / on PostgreSQL**. Failed checks would
+be in bold beside it. A dash means that there is no such test.
 
 - **Its own tests** are the framework's tests, from its wheel or its sdist, with memalchemy's class
-  in place of its own. [Below](#the-frameworks-own-tests) they are listed, with the tests that are left
-  out.
+  in place of its own. [Below](#the-frameworks-own-tests) they are listed, with those left out.
 - **Promises** are the [checks of an adapter](../conformance.md#promises-of-an-adapter), for each
   kind of thing that the framework stores.
 - **Our tests** are all others: they compare with the framework's own storage, run agents with

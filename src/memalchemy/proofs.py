@@ -36,16 +36,16 @@ _KEYS = "codec.signatures.SigningKeys"
 CHECKS: Mapping[str, Check] = MappingProxyType({
     # Checks that programs make.
     "state": Check(
-        "each row that a state is rebuilt from, and its checkpoint; where one is loaded, the head "
-        "of its log, too, and that the newest is the newest",
+        "each row from which a state is rebuilt, and its checkpoint; a load also checks the head "
+        "of the log, and that the newest checkpoint is the newest",
         (f"{_READS}.check_chain", f"{_READS}.check_states"),
     ),
     "checkpoint": Check("each checkpoint", (f"{_READS}.check_info",)),
     "entry": Check("each entry", (f"{_READS}.check_entries",)),
     "write": Check("each pending write", (f"{_READS}.check_write",)),
     "log": Check(
-        "the head of the log, and that none of its rows is missing: of some rows of a log of more "
-        "than 1,000 positions, the head alone",
+        "the head of the log, and that no row of the log is missing; for a read of some rows of a "
+        "log of more than 1,000 positions, only the head",
         tuple(f"{_READS}.{name}" for name in (
             "check_all_checkpoints", "check_all_entries", "check_entries_of_logs",
             "check_newest_checkpoint", "check_newest_entry", "check_nothing_missing",
@@ -53,7 +53,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType({
         )),
     ),
     "whole log": Check(
-        "each row that the log has in the table, the head, and that none is missing",
+        "each row of the log in the table, the head, and that no row is missing",
         (f"{_READS}.check_every_row",),
     ),
     "head": Check(
@@ -79,8 +79,8 @@ CHECKS: Mapping[str, Check] = MappingProxyType({
     ),
     # Checks that `Database.run` makes when a program writes.
     "written log": Check(
-        "the head of the log before anything is written into it, or that it is as this process has "
-        "left it; if nothing is written, at the end",
+        "the head of the log, or that it is the one that this process wrote last, before a write "
+        "into the log; at the end, if nothing is written",
         (f"{_SIGNER}._open",),
         ("insert", "copy", "update", "delete", "save"),
         _LOGS,
@@ -93,7 +93,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType({
     ),
     "removed rows": Check(
         "the head and all rows of the log before some of them are removed; before a whole log is "
-        "removed, what it is removed for",
+        "removed, the rows that are the reason for the removal",
         (f"{_SIGNER}._read_known", f"{_SIGNER}._prove_locked"),
         ("delete",),
         _LOGS,
@@ -116,29 +116,29 @@ CHECKS: Mapping[str, Check] = MappingProxyType({
 
 # --- Reasons why nothing proves what a statement returns -----------------------------------------
 
-COUNTED = "to prove a number or a size would take all rows that it counts"
+COUNTED = "the proof of a number or a size would have to read all counted rows"
 FOUND = (
-    "it only tells where to look: what is found there is read anew, and proven then; what is "
-    "hidden is not missed"
+    "it only finds rows, which are then read again and verified; rows that an edit hides are not "
+    "noticed"
 )
-REMOVED_BY_NAME = "what was asked for by name is removed, whatever its rows say"
+REMOVED_BY_NAME = "a removal by name removes the rows whatever they contain"
 REPLACED = (
-    "a put replaces the whole row, which may be damaged: it takes over the version and the time of "
-    "creation, which an anchor proves; one that goes by a version reads the row again, proven"
+    "a put replaces the whole row, which may be damaged: it keeps the version and the creation "
+    "time, which an anchor proves; a put with `expected_version=` verifies the row first"
 )
-RANKED = "a search ranks by it; the hits are proven"
-REFUSED = "it says why a write was refused; nothing is written"
-COMPARED = "it is compared with what a writer knows; the write refuses what differs"
-ARRIVED = "it tells a writer whether what it has sent arrived, by its id and time; a load proves it"
+RANKED = "a search only ranks by it; the hits are verified"
+REFUSED = "it finds the reason why a write was refused; nothing is written"
+COMPARED = "it is compared with the row that the writer knows; if it differs, the write is refused"
+ARRIVED = "it finds out by id and time whether a sent write arrived; a load verifies the write"
 ON_TARGET = (
-    "a copy compares it with what the source has; nothing proves that nobody has written to a copy "
-    "on the target since"
+    "a copy compares it with the source; nothing proves that no other process has written to the "
+    "copy on the target since"
 )
-OWN_ROWS = "memalchemy keeps it for itself, and can do with any value"
+OWN_ROWS = "it is an internal counter of memalchemy, which works with any value"
 REGISTRY = (
-    "it tells which keys a tenant has and of which anchors; who edits it is refused to write, or "
-    "told by an anchor"
+    "it lists the keys and anchors of a tenant; after an edit of it, writes are refused, or an "
+    "anchor reports the edit"
 )
-REPORTED = "`verify` and other reports read all rows, and tell which are wrong"
-NOTED = "it is the last state of what is removed, for the note that excuses it from an anchor"
-NO_KEYS = "it is not sent where there are signing keys"
+REPORTED = "`verify` and other reports read all rows, and name the wrong ones"
+NOTED = "it is the last state of a removed log or item, for the note of the removal"
+NO_KEYS = "it is not sent if there are signing keys"

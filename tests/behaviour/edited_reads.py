@@ -33,13 +33,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "signatures.md"
 BELIEVED, OF_LONG_LOGS = "believed", "believed of long logs"
 """Tables of the page: what reads believe, and what else of long logs."""
 
-MOVED = "what is moved to another place is as if it was removed there"
-PARTIAL = "rows of several logs, or a page of one, do not add up to the sum in a head"
-FOUND = "rows are looked for by it: one that was moved from its place is not found there"
-SEARCHED = "a search does not see what its index does not have"
-ENDED = "searches and numbers do not read what has ended"
-ORDERED = "a list of the newest goes by it, and does not come to what was made older"
-COUNTED = "to prove a number or a size would take all rows that it counts"
+MOVED = "a row that is moved to another place looks removed at its old place"
+PARTIAL = "rows of several logs, or one page of a log, cannot be compared with the sum in a head"
+FOUND = "rows are searched by it: a row with another value is not found"
+SEARCHED = "a search does not find rows that its index does not have"
+ENDED = "searches and counts do not read expired or deleted rows"
+ORDERED = "a list of the newest is sorted by it, and ends before rows that were made older"
+COUNTED = "the proof of a number or a size would have to read all counted rows"
 
 REASONS: dict[str, str] = {
     **dict.fromkeys(("threads.tenant", "threads.thread_id", "threads.namespace"), MOVED),

@@ -66,10 +66,10 @@ def tables() -> str:
     by_program = {one.sentence: checked[one.sentence] for one in CHECKS.values() if not one.before}
     by_writes = {one.sentence: checked[one.sentence] for one in CHECKS.values() if one.before}
     return "\n\n".join((
-        table_of("held to its signature as it is read", dict(sorted(at_once.items()))),
-        table_of("held to its signature by what has read it", by_program),
-        table_of("held to its signature before a write builds on it", by_writes),
-        table_of("not proven, since", dict(sorted(unproven.items()))),
+        table_of("verified by the read itself", dict(sorted(at_once.items()))),
+        table_of("verified by the program that read it", by_program),
+        table_of("verified before a write", by_writes),
+        table_of("not verified, because", dict(sorted(unproven.items()))),
     ))  # fmt: skip
 
 

@@ -88,7 +88,7 @@ class HeadProof(Proof):
     That order is the one of ``active_at``, which no signature covers and the index has.
     """
 
-    sentence = "the head of each log, also of those that have expired or were deleted"
+    sentence = "the head of each log, including expired and deleted logs"
     table = THREADS
     columns: Sequence[str] = (*HEAD.signed, "signature")
 
@@ -120,7 +120,7 @@ class CheckpointedHeads(HeadProof):
     """Proof of heads of which those are listed that have a checkpoint."""
 
     sentence = (
-        "the head of each log, also of those that have expired, were deleted, or have no checkpoint"
+        "the head of each log, including expired and deleted logs and those without a checkpoint"
     )
 
     def is_listed(self, row: Any, now: Any) -> bool:
@@ -133,9 +133,7 @@ class HeadsWithEntries(HeadProof):
     A head's signature tells it. Of heads without a signature the condition *has_entries* does.
     """
 
-    sentence = (
-        "the head of each log, also of those that have expired, were deleted, or have no entry"
-    )
+    sentence = "the head of each log, including expired and deleted logs and those without an entry"
 
     def __init__(self, has_entries: ColumnElement[bool], *, by_time: bool = False) -> None:
         super().__init__(by_time=by_time)
@@ -158,7 +156,7 @@ class HeadsWithEntries(HeadProof):
 class HeadsOfSome(HeadsWithEntries):
     """Proof of heads of which those are listed that have a checkpoint or an entry."""
 
-    sentence = "the head of each log, also of those that have expired, were deleted, or are empty"
+    sentence = "the head of each log, including expired, deleted and empty logs"
 
     def _holds(self, row: Any) -> bool:
         return row.proof_head_id is not None or super()._holds(row)
@@ -170,7 +168,7 @@ class _NewestCheckpoints(CheckpointedHeads):
     A head without a checkpoint has a row as well.
     """
 
-    sentence = "the head of each log, and that the checkpoint is there which it says is the newest"
+    sentence = "the head of each log, and that the newest checkpoint that it names exists"
 
     def _check_more(self, row: Any) -> None:
         if row.proof_head_id is not None and not row.has_newest:
@@ -215,7 +213,7 @@ class _EntryProof(Proof):
 
 
 class _ItemProof(Proof):
-    sentence = "each item, also those that have expired"
+    sentence = "each item, including expired ones"
     table = ITEMS
     columns = ("namespace", "key", *ITEM.signed, "signature")
 

@@ -598,7 +598,7 @@ def methods() -> Iterator[Any]:
                     yield pytest.param(adapter, method, error, id=f"{name}-{method}")
 
 
-@pytest.mark.parametrize(("adapter", "method", "error"), methods())
+@pytest.mark.parametrize(("adapter", "method", "error"), list(methods()))
 async def test_every_method_raises_the_frameworks_error_without_a_database(
     adapter: Callable[..., Any], method: str, error: str
 ) -> None:
@@ -637,7 +637,7 @@ def cases() -> Iterator[Any]:
                 yield pytest.param(error, provoke, id=f"{page}-{error}-{provoke.__name__[1:]}")
 
 
-@pytest.mark.parametrize(("error", "provoke"), cases())
+@pytest.mark.parametrize(("error", "provoke"), list(cases()))
 async def test_a_provocation_raises_what_the_page_promises(
     db: Database, error: str, provoke: Provoke
 ) -> None:

@@ -170,20 +170,20 @@ class Allotted(NamedTuple):
 ALLOTTED_COLUMNS = tuple(THREADS.c[name] for name in Allotted._fields)
 
 
-_MOVED_WITH = {
-    "count": THREADS.c.next_seq.type,
+MOVED_WITH = {
     "epoch": THREADS.c.epoch.type,
+    "count": THREADS.c.next_seq.type,
     "checkpoint_id": THREADS.c.head_id.type,
     "now": THREADS.c.updated_at.type,
     "active_at": THREADS.c.active_at.type,
     "expires_at": THREADS.c.expires_at.type,
 }
-"""What a head is moved with, and of which types it is."""
+"""The names and types of the values that a head is moved with."""
 
 
 def head_binds() -> dict[str, ColumnElement[Any]]:
     """Return binds for the values that a head is moved with."""
-    return {name: bindparam(f"p_{name}", type_=type_) for name, type_ in _MOVED_WITH.items()}
+    return {name: bindparam(f"p_{name}", type_=type_) for name, type_ in MOVED_WITH.items()}
 
 
 def _has_checkpoint() -> ColumnElement[bool]:
@@ -416,7 +416,7 @@ def move_known_head(dialect: Dialect, purpose: str, *, based: bool = False) -> A
 
 
 _KNOWN_BINDS = tuple(f"{KNOWN_HEAD.prefix}_{name}" for name in HEAD.signed)
-_values_moved_with = itemgetter(*(f"p_{name}" for name in _MOVED_WITH))
+_values_moved_with = itemgetter(*(f"p_{name}" for name in MOVED_WITH))
 
 
 def known_head_binds(
@@ -424,7 +424,7 @@ def known_head_binds(
 ) -> dict[str, Any]:
     """Return the binds of a write that moves a *known* head, and what its signer has to know."""
     head = known.columns
-    given = dict(zip(_MOVED_WITH, _values_moved_with(values), strict=True))
+    given = dict(zip(MOVED_WITH, _values_moved_with(values), strict=True))
     moved = moved_values(purpose, given, 1, head)
     del moved["active_at"]  # which no signature covers
     leaves = head._replace(**moved)

@@ -50,6 +50,7 @@ from memalchemy.log.append import (
 )
 from memalchemy.log.heads import (
     ALLOTTED_COLUMNS,
+    MOVED_WITH,
     Allotted,
     allot_in_known_head,
     known_head_binds,
@@ -194,29 +195,15 @@ _ROW_COLUMNS: tuple[str, ...] = (
     *("log_id", "tenant", "checkpoint_id", "parent_id", "back", "base_checksum"),
     *dict.fromkeys((*STATE.columns, *CHECKPOINT.columns[1:])),
 )
-_HEAD_COLUMNS = (
-    "log_id",
-    *NAMES,
-    "epoch",
-    "count",
-    "checkpoint_id",
-    "now",
-    "active_at",
-    "expires_at",
-)
+_HEAD_COLUMNS = ("log_id", *NAMES, *MOVED_WITH)
 
 
 def _column_types(columns: Iterable[str]) -> dict[str, Any]:
     """Return the types of columns that are sent as arrays."""
-    ours = {
-        "back": THREADS.c.next_seq,
-        "count": THREADS.c.next_seq,
-        "base_checksum": DELTAS.c.checksum,
-        "now": THREADS.c.updated_at,
-    }
+    ours = {"back": THREADS.c.next_seq.type, "base_checksum": DELTAS.c.checksum.type, **MOVED_WITH}
     tables = (DELTAS, CHECKPOINTS, THREADS)
     return {
-        name: ours[name].type
+        name: ours[name]
         if name in ours
         else next(table.c[name].type for table in tables if name in table.c)
         for name in columns

@@ -357,6 +357,7 @@ async def test_every_radix_gives_back_what_was_saved(db: Database, radix: int) -
 
 
 @pytest.mark.asyncio_only(reason="its database is an asynchronous one, made by the test")
+@pytest.mark.unsigned_only("it changes rows by hand")
 async def test_writes_that_find_an_expired_thread_each_time_are_not_lost_in_silence(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

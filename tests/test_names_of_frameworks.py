@@ -6,13 +6,9 @@ namespaces. Comments and docstrings may name a framework as an example.
 
 from __future__ import annotations
 
-import ast
-import io
 import pkgutil
 import re
-import tokenize
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +16,7 @@ import pytest
 from memalchemy import integrations
 from memalchemy.integrations._declarations import BY_ADAPTER
 from pages import ROOT
+from words_of_code import code_of
 
 PACKAGE = ROOT / "src" / "memalchemy"
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
@@ -73,22 +70,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     "state.py": {"openai": _FORMAT},
 }
 """Names by file, each with the reason why it stays."""
-
-
-def code_of(path: Path) -> Iterator[str]:
-    """The words of a file's code: names and texts, without comments and docstrings."""
-    text = path.read_text()
-    if path.suffix not in (".py", ".pyi"):
-        yield re.sub(r"/\*.*?\*/|<!--.*?-->|^\s*//[^\n]*|\s//\s[^\n]*", "", text, flags=re.S | re.M)
-        return
-    documented = {
-        (node.value.lineno, node.value.col_offset)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type != tokenize.COMMENT and token.start not in documented:
-            yield token.string
 
 
 def named_in(path: Path) -> set[str]:

@@ -98,7 +98,7 @@ REASONS = {
     "database/first_statement.py TransactionConnection._send_first": "the retry of the "
     "first statement of a transaction, which runs in a greenlet",
     "database/program_runner.py run_program": _FORWARDS,
-    "database/sqlite/executor.py SQLiteExecutor.back_up": _ONE_MOMENT,
+    "database/sqlite/executor.py SQLiteExecutor._back_up": _ONE_MOMENT,
     "database/sqlite/readers.py _Reader._settled_outcome": _ONE_MOMENT,
     "database/sqlite/shrink.py _empty_log": "it pauses as long as each of its steps took",
     "database/thread_future.py wait_uncancelled": _CANCELLED,

@@ -22,7 +22,7 @@ DECODING_ERRORS = (
 )
 """Errors that reading a value raises if it is not of its column's type."""
 
-_SQLITE_TYPES: tuple[tuple[type, tuple[type, ...]], ...] = (
+_CELL_TYPES: tuple[tuple[type, tuple[type, ...]], ...] = (
     (Float, (float, int)),
     (Integer, (int,)),
     (LargeBinary, (bytes,)),
@@ -48,7 +48,7 @@ class UnreadableRows(Corrupt):
         self.damaged: dict[int, str] = damaged
 
 
-def sqlite_types(type_: Any) -> tuple[type, ...] | None:
+def cell_types(type_: Any) -> tuple[type, ...] | None:
     """Return the Python types sqlite3 gives for a valid cell of *type_*; ``None``: any."""
     if isinstance(type_, UtcDateTime):
         return (int,)
@@ -56,7 +56,7 @@ def sqlite_types(type_: Any) -> tuple[type, ...] | None:
         return (bytes,)
     while isinstance(type_, TypeDecorator):
         type_ = type_.impl_instance
-    return next((given for kind, given in _SQLITE_TYPES if isinstance(type_, kind)), None)
+    return next((given for kind, given in _CELL_TYPES if isinstance(type_, kind)), None)
 
 
 def loaded_types(type_: Any) -> tuple[type, ...] | None:
@@ -69,7 +69,7 @@ def loaded_types(type_: Any) -> tuple[type, ...] | None:
         return (list,)
     if isinstance(type_, LogKey):
         return (UUID,)
-    return sqlite_types(type_)
+    return cell_types(type_)
 
 
 def cell_description(value: Any) -> str:

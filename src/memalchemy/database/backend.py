@@ -36,11 +36,10 @@ from memalchemy.database.driver_errors import (
     translator,
     translator_for_host_code,
 )
-from memalchemy.database.engine_options import allows_direct_asyncpg
 from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.executors.batching import BatchedRow, Batcher
 from memalchemy.database.executors.host import HostConnection, run_on_host
-from memalchemy.database.executors.sqlalchemy import SQLAlchemyExecutor
+from memalchemy.database.executors.selection import choose_executor
 from memalchemy.database.first_statement import prepare
 from memalchemy.database.intent import Intent, Kind
 from memalchemy.database.program_runner import (
@@ -50,9 +49,6 @@ from memalchemy.database.program_runner import (
     run_observed,
     run_program,
 )
-from memalchemy.database.sqlite import forks
-from memalchemy.database.sqlite.backup import Progress, complete_or_absent
-from memalchemy.database.sqlite.executor import SQLiteExecutor
 from memalchemy.database.tenant_wall import (
     NO_WALL,
     HostWall,
@@ -76,12 +72,7 @@ from memalchemy.statements import Program
 T = TypeVar("T")
 U = TypeVar("U")
 
-CONNECT_TIMEOUT = 10.0
-
 _log = logging.getLogger(__name__)
-
-_MAYBE_OF_AN_INDEX = ("SQLITE_CORRUPT", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
-"""SQLite's codes of errors that damage to a table of FTS5 was seen to raise without naming it."""
 
 _BATCH = Intent("statement", writes_payloads=True)
 """The intent of a batch's statement. Each of its rows was checked before it joined the batch."""
@@ -141,8 +132,6 @@ class Backend:
             if primary is None or primary.dialect.name != dialect.name
             else primary.dialect
         )
-        if schema is not None and self.dialect.single_writer:
-            raise ValueError("schema= is for PostgreSQL and Oracle; on SQLite use another file")
         pgbouncer = pgbouncer or (target is not None and target.pgbouncer)
         self.schema = schema
         self.translate: Translate = translator(self.dialect, self.display, pgbouncer=pgbouncer)
@@ -170,43 +159,27 @@ class Backend:
         self._batcher = Batcher()
         self._wall: TenantWall = NO_WALL
         self._host_wall = HostWall(self.dialect, schema, self.translate)
-        self._new_executor: Callable[[], Executor]
-        if target is not None and self.dialect.single_writer:
-            if engine_options:
-                names = ", ".join(sorted(engine_options))
-                raise TypeError(f"a SQLite URL takes no engine options; got {names}")
-            self._new_executor = partial(
-                _abandoned_with,
-                weakref.ref(self),
-                target.path,
-                "FULL" if durability == "full" else "NORMAL",
-                may_create=self._migrate == "upgrade",
-                read_only=self.read_only,
-                open_timeout=connect_timeout,
-                statement_timeout=statement_timeout,
-            )
-        else:
-            kind: Any = SQLAlchemyExecutor
-            own: dict[str, Any] = {}
-            if target is not None and allows_direct_asyncpg(target, pgbouncer, engine_options):
-                # Imported here because asyncpg is an optional dependency.
-                from memalchemy.database.executors.asyncpg import AsyncpgExecutor
-
-                kind, own = AsyncpgExecutor, {"schema": schema}
-            self._new_executor = partial(
-                kind,
-                target,
-                url if isinstance(url, AsyncEngine) else None,
-                dialect=self.dialect,
-                translate=self.translate,
-                pgbouncer=pgbouncer,
-                connect_timeout=CONNECT_TIMEOUT if connect_timeout is None else connect_timeout,
-                statement_timeout=statement_timeout,
-                read_only=self.read_only,
-                options=engine_options,
-                **own,
-            )
+        self._make_executor: Callable[[], Executor] = choose_executor(
+            target,
+            url if isinstance(url, AsyncEngine) else None,
+            dialect=self.dialect,
+            translate=self.translate,
+            schema=schema,
+            pgbouncer=pgbouncer,
+            durability=durability,
+            may_create=self._migrate == "upgrade",
+            read_only=self.read_only,
+            connect_timeout=connect_timeout,
+            statement_timeout=statement_timeout,
+            options=engine_options,
+        )
         self._executor = self._new_executor()
+
+    def _new_executor(self) -> Executor:
+        """Return an executor whose threads end when this is dropped without being closed."""
+        made = self._make_executor()
+        weakref.finalize(self, made.abandon).atexit = False
+        return made
 
     async def run(
         self,
@@ -269,8 +242,7 @@ class Backend:
         async with self._ready_locks.setdefault(loop, asyncio.Lock()):
             if self._is_ready:
                 return
-            if self.dialect.single_writer and self.url.database is not None:
-                forks.refuse_inherited(self.url.database)
+            self._executor.refuse_inherited()
             if self._migrate == "upgrade":
                 if not await self._is_migrated():
                     await self.migrate("head", only_if_needed=True)
@@ -465,12 +437,14 @@ class Backend:
 
         return run
 
-    async def back_up(self, file: str, progress: Progress, *, force: bool) -> int:
+    async def back_up(
+        self, file: str, progress: Callable[[int, int], object], *, force: bool
+    ) -> int:
         self._after_fork()
         if not self._executor.is_embedded:
             raise CapabilityMissing(await self._say_how_to_back_up(file))
-        with translating(self.translate), complete_or_absent(file, force=force) as part:
-            return await self._executor.back_up(part, progress)
+        with translating(self.translate):
+            return await self._executor.back_up(file, progress, force=force)
 
     async def _say_how_to_back_up(self, file: str) -> str:
         """Return the command of the server's own tool, and what a wall between tenants asks for."""
@@ -678,10 +652,7 @@ class Backend:
         Rows are then written without words, and found again after ``verify --repair``.
         """
         some_is = isinstance(error, TextIndexDamaged)
-        code = getattr(error.__cause__, "sqlite_errorname", None) or getattr(
-            getattr(error.__cause__, "orig", None), "sqlite_errorname", ""
-        )
-        if not self.dialect.single_writer or not (some_is or code in _MAYBE_OF_AN_INDEX):
+        if not (some_is or self.dialect.text.may_have_raised(error.__cause__)):
             return False
 
         def job(connection: Connection) -> list[str]:
@@ -736,14 +707,5 @@ def _refuse_options_of_an_engine(options: dict[str, Any]) -> None:
         )
 
 
-# SQLite connections must not be used, nor closed, in a process that inherited them.
+# What is open in this process must not be used, nor closed, in one that inherited it.
 _left_to_the_parent: list[Executor] = []
-
-
-def _abandoned_with(backend: weakref.ref[Backend], *args: Any, **options: Any) -> SQLiteExecutor:
-    """Return an executor whose threads end when *backend* is dropped without being closed."""
-    made = SQLiteExecutor(*args, **options)
-    owner = backend()
-    assert owner is not None
-    weakref.finalize(owner, made.abandon).atexit = False
-    return made

@@ -23,10 +23,10 @@ from memalchemy._unreadable_rows import (
     DECODING_ERRORS,
     UnreadableRows,
     cell_description,
+    cell_types,
     describe_driver_error,
     loaded_types,
     row_description,
-    sqlite_types,
 )
 from memalchemy.dialects import has_dynamic_types
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
@@ -71,7 +71,7 @@ class CompiledStatement:
         self._readers = [(at, read) for at, read in enumerate(readers) if read is not None]
         self._names = names
         # Where a column holds values of any type, its cells are checked before they are read.
-        allowed = [sqlite_types(c.type) for c in columns] if has_dynamic_types(dialect.name) else []
+        allowed = [cell_types(c.type) for c in columns] if has_dynamic_types(dialect.name) else []
         self._cell_types = allowed if any(allowed) else None
         self._checked: set[tuple[type, ...]] = set()
         """The combinations of types that rows were found to have, and may have."""

@@ -1,20 +1,18 @@
 """Connections on which compiled statements go straight to the driver.
 
-`DirectConnection` is the contract, `SQLiteDirectConnection` the one for the standard library's
-sqlite3; `database.executors.asyncpg` has PostgreSQL's.
+`DirectConnection` is the contract. SQLite's is in `database.sqlite.connections`, and
+PostgreSQL's in `database.executors.asyncpg`.
 """
 
 from __future__ import annotations
 
 import abc
-import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from sqlalchemy import Connection, Executable
 from sqlalchemy.engine import Dialect as SQLAlchemyDialect
-from sqlalchemy.exc import DBAPIError
 
 from memalchemy._unreadable_rows import UnreadableRows, describe_driver_error
 from memalchemy.database.compiled import CompiledStatement, CompiledStatements
@@ -101,57 +99,3 @@ class DirectConnection(abc.ABC):
 
     @abc.abstractmethod
     async def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer: ...
-
-
-_sqlite_statements = CompiledStatements()
-
-
-class SQLiteDirectConnection(DirectConnection):
-    """Executes statements on a connection of the standard library's sqlite3."""
-
-    driver = "sqlite3"
-    _binding_errors_are_ours = True
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection, _sqlite_statements)
-
-    async def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer:
-        cursor = self.raw.cursor()
-        try:
-            cursor.execute(compiled.sql, values)
-            rows = compiled.rows(cursor.fetchall()) if compiled.width else ()
-            return Answer(rows, cursor.rowcount)
-        except sqlite3.Error as error:
-            if str(error).startswith("Could not decode to UTF-8"):
-                return self._send_with_undecodable_text(compiled, values)
-            raise DBAPIError.instance(
-                compiled.sql, None, error, sqlite3.Error, hide_parameters=True, dialect=self.dialect
-            ) from error
-        finally:
-            cursor.close()
-
-    def _send_with_undecodable_text(
-        self, compiled: CompiledStatement, values: Sequence[Any]
-    ) -> Answer:
-        """Execute a query again with text that is not UTF-8 read as bytes, to say which row it is.
-
-        Raises:
-            UnreadableRows: always, as bytes are not text.
-        """
-
-        def decoded(raw: bytes) -> Any:
-            try:
-                return raw.decode()
-            except UnicodeDecodeError:
-                return raw
-
-        if not compiled.sql.lstrip().upper().startswith(("SELECT", "WITH")):
-            raise UnreadableRows("a text of a row is not UTF-8", [], {})
-        before, self.raw.text_factory = self.raw.text_factory, decoded
-        cursor = self.raw.cursor()
-        try:
-            cursor.execute(compiled.sql, values)
-            return Answer(compiled.rows(cursor.fetchall()), cursor.rowcount)
-        finally:
-            cursor.close()
-            self.raw.text_factory = before

@@ -147,7 +147,7 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
         if failure is Failure.PERMISSION and dialect.single_writer:
             return AuthenticationFailed(
                 f"{display} cannot be written{why}. Check the rights of the file, its directory "
-                "and the two files SQLite keeps beside it (-wal, -shm)."
+                "and the two files beside it (-wal, -shm)."
             )
         if failure is Failure.PERMISSION:
             return AuthenticationFailed(
@@ -182,9 +182,9 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
             )
         if failure is Failure.DATE_STYLE:
             return CapabilityMissing(
-                "psycopg reads times only in the DateStyle ISO, and this connection has another "
-                "one. Of an engine of yours: connect_args={'options': '-c DateStyle=ISO'}; or "
-                "ALTER ROLE … SET DateStyle = 'ISO'"
+                dialect.advice.get(
+                    code or "", "the driver cannot read times as this connection has them"
+                )
             )
         if failure is Failure.FULL:
             return StatementFailed(f"{display} has no room left{why}", sqlstate=code)

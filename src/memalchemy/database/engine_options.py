@@ -9,10 +9,7 @@ from sqlalchemy.pool import NullPool
 
 from memalchemy.database.payload_logs import ENGINE_NAME
 from memalchemy.dialects import Dialect, Target
-from memalchemy.dialects.urls import ORACLE_OPTIONS
-
-_POOL_OPTIONS = {"pool_size", "max_overflow", "pool_timeout", "pool_recycle", "pool_pre_ping"}
-_STATEMENT_CACHES = ("statement_cache_size", "prepared_statement_cache_size")
+from memalchemy.dialects.urls import refuse_misplaced
 
 
 def engine_options(
@@ -25,11 +22,7 @@ def engine_options(
     given: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the options of `create_async_engine` for *target*; those that were *given* win."""
-    misplaced = [
-        name for name in ORACLE_OPTIONS if name in given and name not in dialect.connect_options
-    ]
-    if misplaced:
-        raise TypeError(f"{', '.join(misplaced)}: for oracle:// URLs only")
+    refuse_misplaced(given, dialect.connect_options)
     ours: dict[str, Any] = {"hide_parameters": True, "logging_name": ENGINE_NAME}
     options = ours | dialect.engine_options(
         target,
@@ -58,17 +51,3 @@ def engine_options(
         theirs["options"] = f"{connect_args.get('options', '')} {theirs['options']}".strip()
     engine_options = {k: v for k, v in given.items() if k not in dialect.connect_options}
     return options | engine_options | {"connect_args": connect_args | theirs}
-
-
-def allows_direct_asyncpg(target: Target, pgbouncer: bool, given: dict[str, Any]) -> bool:
-    """Return whether programs may go to asyncpg without SQLAlchemy.
-
-    Not if statements cannot stay prepared, nor if SQLAlchemy is given options of its own, for
-    logging or isolation for instance.
-    """
-    if target.url.drivername != "postgresql+asyncpg" or pgbouncer:
-        return False
-    if given.keys() - _POOL_OPTIONS - {"connect_args"}:
-        return False
-    settings = dict(target.url.query) | target.connect_args | dict(given.get("connect_args", {}))
-    return all(str(settings.get(name, "")) != "0" for name in _STATEMENT_CACHES)

@@ -19,11 +19,15 @@ class _WithoutArguments(logging.Filter):
 
 
 def hide_payloads(*, engine: str = ENGINE_NAME) -> None:
-    """Hide rows and values in what SQLAlchemy logs of the engines of that name, and aiosqlite."""
-    for name in (f"sqlalchemy.engine.Engine.{engine}", "aiosqlite"):
-        logger = logging.getLogger(name)
-        if not any(isinstance(one, _WithoutArguments) for one in logger.filters):
-            logger.addFilter(_WithoutArguments())
+    """Hide rows and values in what SQLAlchemy logs of the engines of that name."""
+    hide_arguments(f"sqlalchemy.engine.Engine.{engine}")
+
+
+def hide_arguments(logger_name: str) -> None:
+    """Hide the arguments of what a logger tells of its work, such as a driver's."""
+    logger = logging.getLogger(logger_name)
+    if not any(isinstance(one, _WithoutArguments) for one in logger.filters):
+        logger.addFilter(_WithoutArguments())
 
 
 hide_payloads()

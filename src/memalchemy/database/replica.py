@@ -35,8 +35,8 @@ class Replica:
     def __init__(self, backend: Backend, primary: Backend) -> None:
         if primary.dialect.single_writer:
             raise ValueError(
-                "read_url= is for a server's replica: a SQLite file has readers of its own, beside "
-                "its writer"
+                "read_url= is for a server's replica: a file has readers of its own, beside its "
+                "writer"
             )
         if backend.dialect is not primary.dialect:
             raise ValueError(

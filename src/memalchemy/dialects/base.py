@@ -369,6 +369,10 @@ class TextIndexes:
         """Build an index anew from its rows: in a transaction, or one statement outside of any."""
         return ()
 
+    def may_have_raised(self, error: BaseException | None) -> bool:
+        """Return whether a driver's *error* may come of a damaged index, which it does not name."""
+        return False
+
     def set_aside_damaged(self, connection: Connection, *, some_is: bool) -> Sequence[str]:
         """Set damaged indexes aside, so that rows can be written; return their names.
 

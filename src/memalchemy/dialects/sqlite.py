@@ -316,6 +316,10 @@ _ITEM_NAME: ColumnClause[str] = column("key", NAME)
 _ITEM_TIME: ColumnClause[datetime] = column("updated_at", UtcDateTime)
 
 
+_MAYBE_OF_AN_INDEX = ("SQLITE_CORRUPT", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
+"""The codes of errors that damage to a table of FTS5 was seen to raise without naming it."""
+
+
 class SQLiteTextIndexes(TextIndexes):
     """FTS5 tables without content, kept up to date by triggers, also for the metadata.
 
@@ -467,6 +471,10 @@ class SQLiteTextIndexes(TextIndexes):
         # Not 'rebuild': an index that keeps no content of its own does not know it, and a damaged
         # one could not be opened.
         return [text(sql) for sql in sqlite_text_tables.remake(index)]
+
+    def may_have_raised(self, error: BaseException | None) -> bool:
+        cause = None if error is None else original(error)
+        return getattr(cause, "sqlite_errorname", None) in _MAYBE_OF_AN_INDEX
 
     def set_aside_damaged(self, connection: Connection, *, some_is: bool) -> Sequence[str]:
         return sqlite_text_tables.set_aside_damaged(connection, some_is=some_is)

@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -36,6 +36,14 @@ ORACLE_OPTIONS = (
 """Arguments of python-oracledb's ``connect`` that `Database` takes by name. They stand here so that
 other databases refuse them without importing Oracle's dialect.
 """
+
+
+def refuse_misplaced(given: Mapping[str, Any], taken: Sequence[str]) -> None:
+    """Refuse options of another database's driver than that which takes those in *taken*."""
+    misplaced = [name for name in ORACLE_OPTIONS if name in given and name not in taken]
+    if misplaced:
+        raise TypeError(f"{', '.join(misplaced)}: for oracle:// URLs only")
+
 
 _SQLALCHEMY_PARAMETERS = (
     "prepared_statement_cache_size",

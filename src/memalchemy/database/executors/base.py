@@ -6,7 +6,6 @@ import abc
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -75,8 +74,19 @@ class Executor(abc.ABC):
     def allow_creation(self) -> None:  # noqa: B027 - a server's database is there
         """Create the database if it is not there, from now on."""
 
-    async def back_up(self, file: Path, progress: Callable[[int, int], None]) -> int:
-        """Copy an embedded database into the new *file* as of one moment; return its size."""
+    def refuse_inherited(self) -> None:  # noqa: B027 - a server has no record of this process
+        """Refuse a database that was open in the parent of this process when it was forked."""
+
+    def abandon(self) -> None:  # noqa: B027 - engines of SQLAlchemy see to it themselves
+        """Close later, in threads of its own: nobody can use the database any more."""
+
+    async def back_up(
+        self, file: str, progress: Callable[[int, int], object], *, force: bool
+    ) -> int:
+        """Copy an embedded database into *file* as of one moment; return its size.
+
+        The file is complete or absent. With *force* it replaces one that is there.
+        """
         raise NotImplementedError
 
     @property

@@ -32,6 +32,7 @@ from memalchemy.database.executors.loop_engines import LoopEngine
 from memalchemy.database.first_statement import SESSION_TENANT, TransactionConnection
 from memalchemy.database.intent import Kind
 from memalchemy.database.program_runner import synchronous
+from memalchemy.database.sqlite import forks
 from memalchemy.database.tenant_wall import set_tenant_of
 from memalchemy.database.thread_future import wait_uncancelled
 from memalchemy.dialects import Dialect, Target
@@ -95,6 +96,13 @@ class SQLAlchemyExecutor(Executor):
     @property
     def batches_statements(self) -> bool:
         return self._dialect.groups_saves
+
+    def refuse_inherited(self) -> None:
+        """Refuse a file that a host's engine opens, if the parent of this process had it open."""
+        if self._host_engine is not None and self._dialect.single_writer:
+            file = self._host_engine.url.database
+            if file is not None:
+                forks.refuse_inherited(file)
 
     async def run(
         self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import aiosqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy.database.direct_connection import SQLiteDirectConnection
-from memalchemy.database.sqlite.connections import connection_in_transaction
+from memalchemy.database.payload_logs import hide_arguments
+from memalchemy.database.sqlite.connections import SQLiteDirectConnection, connection_in_transaction
 from memalchemy.errors import MemalchemyError
 
 T = TypeVar("T")
@@ -25,6 +25,8 @@ _OVER = (
     "the transaction has ended: its block has, or SQLite rolled it back after a statement that ran "
     "out of time or room; nothing more can be part of it"
 )
+
+hide_arguments("aiosqlite")  # it logs calls with their values
 
 
 class _Opening:

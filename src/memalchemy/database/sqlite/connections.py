@@ -1,4 +1,7 @@
-"""sqlite3 connections: with a statement timeout, for a transaction, for a database in memory."""
+"""sqlite3 connections: with a statement timeout, for a transaction, for a database in memory.
+
+`SQLiteDirectConnection` sends compiled statements on them without SQLAlchemy's execution.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,20 @@ import math
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
 
+from memalchemy._unreadable_rows import UnreadableRows
+from memalchemy.database.compiled import CompiledStatement, CompiledStatements
+from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.database.payload_logs import ENGINE_NAME
+from memalchemy.statements import Answer
 
 STEPS_BETWEEN_CHECKS = 10_000
 """Steps of SQLite's virtual machine between two looks at the clock: well under a millisecond."""
@@ -231,3 +239,57 @@ def _template_engine(isolation_level: Literal["AUTOCOMMIT"] | None) -> Engine:
     engine = create_engine("sqlite://", poolclass=NullPool, **options)
     with engine.connect():
         return engine  # its dialect has been initialised by a first connection
+
+
+_statements = CompiledStatements()
+
+
+class SQLiteDirectConnection(DirectConnection):
+    """Executes statements on a connection of the standard library's sqlite3."""
+
+    driver = "sqlite3"
+    _binding_errors_are_ours = True
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, _statements)
+
+    async def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer:
+        cursor = self.raw.cursor()
+        try:
+            cursor.execute(compiled.sql, values)
+            rows = compiled.rows(cursor.fetchall()) if compiled.width else ()
+            return Answer(rows, cursor.rowcount)
+        except sqlite3.Error as error:
+            if str(error).startswith("Could not decode to UTF-8"):
+                return self._send_with_undecodable_text(compiled, values)
+            raise DBAPIError.instance(
+                compiled.sql, None, error, sqlite3.Error, hide_parameters=True, dialect=self.dialect
+            ) from error
+        finally:
+            cursor.close()
+
+    def _send_with_undecodable_text(
+        self, compiled: CompiledStatement, values: Sequence[Any]
+    ) -> Answer:
+        """Execute a query again with text that is not UTF-8 read as bytes, to say which row it is.
+
+        Raises:
+            UnreadableRows: always, as bytes are not text.
+        """
+
+        def decoded(raw: bytes) -> Any:
+            try:
+                return raw.decode()
+            except UnicodeDecodeError:
+                return raw
+
+        if not compiled.sql.lstrip().upper().startswith(("SELECT", "WITH")):
+            raise UnreadableRows("a text of a row is not UTF-8", [], {})
+        before, self.raw.text_factory = self.raw.text_factory, decoded
+        cursor = self.raw.cursor()
+        try:
+            cursor.execute(compiled.sql, values)
+            return Answer(compiled.rows(cursor.fetchall()), cursor.rowcount)
+        finally:
+            cursor.close()
+            self.raw.text_factory = before

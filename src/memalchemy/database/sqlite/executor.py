@@ -21,18 +21,18 @@ from sqlalchemy.pool import NullPool
 
 from memalchemy import migrate
 from memalchemy._retry import CONFLICTS, retry_while_busy
-from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.intent import Kind
 from memalchemy.database.payload_logs import ENGINE_NAME
 from memalchemy.database.program_runner import synchronous
 from memalchemy.database.sqlite import forks
 from memalchemy.database.sqlite.aiosqlite_connection import AioSQLiteConnection
-from memalchemy.database.sqlite.backup import Progress, back_up
+from memalchemy.database.sqlite.backup import Progress, back_up, complete_or_absent
 from memalchemy.database.sqlite.connections import (
     LentConnection,
     MemoryConnection,
     SQLiteConnection,
+    SQLiteDirectConnection,
     engine_for,
     open_connection,
 )
@@ -170,7 +170,15 @@ class SQLiteExecutor(Executor):
             if not raw.is_current():
                 raise unsettled()
 
-    async def back_up(self, file: Path, progress: Progress) -> int:
+    def refuse_inherited(self) -> None:
+        if self._path is not None:
+            forks.refuse_inherited(self._path)
+
+    async def back_up(self, file: str, progress: Progress, *, force: bool) -> int:
+        with complete_or_absent(file, force=force) as part:
+            return await self._back_up(part, progress)
+
+    async def _back_up(self, file: Path, progress: Progress) -> int:
         """Copy the database into the new *file* as of one moment; return the size in bytes."""
         if self._path is not None:
             if not os.path.exists(self._path):  # noqa: ASYNC240 - one look

@@ -18,8 +18,8 @@ from sqlalchemy import Connection
 
 from memalchemy import _detached
 from memalchemy._retry import CONFLICTS
-from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.sqlite import forks
+from memalchemy.database.sqlite.connections import SQLiteDirectConnection
 from memalchemy.database.sqlite.read_only import unsettled
 from memalchemy.database.thread_future import Outcome, ThreadFuture, resolve
 

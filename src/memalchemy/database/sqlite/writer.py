@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from memalchemy import _detached
-from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.sqlite import forks
+from memalchemy.database.sqlite.connections import SQLiteDirectConnection
 from memalchemy.database.thread_future import ThreadFuture, resolve
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 

@@ -32,7 +32,7 @@ from memalchemy.dialects.postgresql.cluster import Citus
 from memalchemy.dialects.postgresql.column_types import PostgreSQLColumnTypes
 from memalchemy.dialects.postgresql.distributed import distribute, is_distributed
 from memalchemy.dialects.postgresql.ended_loops import close_asyncpg_without_loop
-from memalchemy.dialects.postgresql.failures import classify
+from memalchemy.dialects.postgresql.failures import DATE_STYLE, classify
 from memalchemy.dialects.postgresql.maintenance import PostgreSQLMaintenance
 from memalchemy.dialects.postgresql.row_level_security import PostgreSQLRowLevelSecurity
 from memalchemy.dialects.postgresql.statements import PostgreSQLStatements
@@ -70,6 +70,11 @@ def _is_set(reported: Callable[[str], str | None], name: str, value: str) -> boo
     return found is None or found.startswith(value)
 
 
+_ISO_ALONE = (
+    "psycopg reads times only in the DateStyle ISO, and this connection has another one. Of an "
+    "engine of yours: connect_args={'options': '-c DateStyle=ISO'}; or ALTER ROLE … SET DateStyle "
+    "= 'ISO'"
+)
 _HIDDEN_TYPE = (
     "A type is not found: pgvector's may be in a schema that is not in the search_path. "
     "`memalchemy check` says so, and what to do."
@@ -90,6 +95,7 @@ class PostgreSQL(Dialect):
         **dict.fromkeys(("08P01", "26000", "42P05"), _NAME_PGBOUNCER),
         **dict.fromkeys(("0A000", "42P18"), _DISTRIBUTED_SINCE),
         "42704": _HIDDEN_TYPE,
+        DATE_STYLE: _ISO_ALONE,
     }
 
     column_types: ColumnTypes = PostgreSQLColumnTypes()

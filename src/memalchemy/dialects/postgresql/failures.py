@@ -7,6 +7,8 @@ import asyncio
 from memalchemy.dialects.base import Failure, original
 from memalchemy.dialects.postgresql.row_level_security import TENANT_NOT_SET
 
+DATE_STYLE = "DateStyle"
+
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,
     "28": Failure.AUTHENTICATION,
@@ -50,7 +52,7 @@ def classify(error: BaseException) -> tuple[Failure, str | None]:
         return Failure.UNREACHABLE, None
     kinds = {cls.__name__ for cls in type(cause).__mro__}
     if isinstance(cause, NotImplementedError) and "DateStyle" in str(cause):
-        return Failure.DATE_STYLE, None  # psycopg, which reads ISO's alone
+        return Failure.DATE_STYLE, DATE_STYLE  # psycopg, which reads ISO's alone
     if "InterfaceError" in kinds and "another operation is in progress" in str(cause):
         return Failure.IN_USE, None  # asyncpg's own text: it has no code for it
     if "DataError" in kinds and str(cause).startswith("timestamp too"):

@@ -19,10 +19,20 @@ import pytest
 from sqlalchemy import text
 
 from lifetimes import MOMENT
-from memalchemy import Checkpointer, Corrupt, Database, KeyMissing, Store, ThreadLog
+from memalchemy import (
+    Checkpointer,
+    Corrupt,
+    Database,
+    DatabaseUnreachable,
+    KeyMissing,
+    Store,
+    ThreadLog,
+    sync,
+)
 from memalchemy.codec.keys import generate_key
 from memalchemy.database import known_keys
 from memalchemy.errors import NotSigned
+from memalchemy.events import StatementEvent, subscribe_statements
 from memalchemy.keys import log_key
 from memalchemy.maintenance import sign as signing
 from memalchemy.signing import sign
@@ -629,3 +639,38 @@ async def test_a_sample_finds_every_tenant_that_was_never_signed(
         ("signature", "acme"),
         ("signature", "zoo"),
     ]
+
+
+@pytest.mark.parametrize(
+    "read", [Checkpointer.load, Checkpointer.exists], ids=lambda it: it.__name__
+)
+async def test_a_thread_that_is_written_without_a_pause_is_not_taken_for_damaged(
+    opened: Callable[..., Any], database_url: str, read: Callable[..., Awaitable[Any]]
+) -> None:
+    """The proof that a checkpoint is absent takes three statements; somebody saves after each."""
+    agents = Checkpointer(await opened())
+    await agents.save({"n": 0}, "t")
+    saved, is_saving = 0, False
+
+    with sync.Database(database_url, migrate="off", signing_keys=[KEY]) as other:
+        others = sync.Checkpointer(other)
+
+        def save_after(_: StatementEvent) -> None:
+            nonlocal saved, is_saving
+            if not is_saving:  # it hears of its own statements, too
+                is_saving = True
+                saved += 1
+                others.save({"n": saved}, "t")
+                is_saving = False
+
+        others.save({"n": saved}, "t")
+        unsubscribe = subscribe_statements(save_after)
+        try:
+            with pytest.raises(DatabaseUnreachable, match="read it again") as raised:
+                await read(agents, "t", "absent")
+        finally:
+            unsubscribe()
+
+    assert raised.value.busy
+    assert saved >= 3 * 20
+    assert not await read(agents, "t", "absent")

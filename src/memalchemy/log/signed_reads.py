@@ -28,7 +28,7 @@ from memalchemy.codec.signed_rows import (
     state_content,
 )
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt, KeyMissing, about
+from memalchemy.errors import Corrupt, DatabaseUnreachable, KeyMissing, about
 from memalchemy.log.tables import CHECKPOINTS, NAMES, THREADS, Log
 from memalchemy.protection.removals import hold_missing
 from memalchemy.protection.signed_logs import (
@@ -382,23 +382,33 @@ def check_sums(dialect: Dialect, log: Log, keys: SigningKeys) -> Program[Any | N
     Raises:
         Corrupt: some were removed, added, or replaced by older ones; or the head was changed.
         NotSigned, KeyMissing: see `SigningKeys.check`.
+        DatabaseUnreachable: others wrote to the log each time that its rows were read.
     """
     binds = {"k_log_id": log.key}
     for left in reversed(range(CONFLICTS.tries)):
         before = yield read_signed_head(dialect, locks=False), binds
         found = yield from read_signatures(dialect, log.key)
         after = yield read_signed_head(dialect, locks=False), binds
-        if left and list(map(tuple, before)) != list(map(tuple, after)):
+        is_settled = list(map(tuple, before)) == list(map(tuple, after))
+        if left and not is_settled:
             continue  # others wrote meanwhile
         with errors_about(f"thread {log.thread_id!r}"):
             if not before:
                 if found:
-                    raise rows_do_not_add_up()
+                    raise rows_do_not_add_up() if is_settled else _written_meanwhile()
                 identity = log_identity(log.tenant, log.key)
                 yield from hold_missing(dialect, log.tenant, identity, keys)
                 return None
             sums = check_head(before[0], keys)
             if sums is not None and sum_up(keys, found) != sums:
-                raise rows_do_not_add_up()
+                raise rows_do_not_add_up() if is_settled else _written_meanwhile()
         return before[0]
     return None
+
+
+def _written_meanwhile() -> DatabaseUnreachable:
+    return DatabaseUnreachable(
+        f"others wrote to the thread in each of {CONFLICTS.tries} tries to check its rows, so "
+        "nothing is returned; read it again",
+        busy=True,
+    )

@@ -10,13 +10,13 @@ from typing import Any
 
 import asyncpg
 
-from memalchemy.dialects.sqlite import prepare
+from memalchemy.dialects.sqlite import prepare_connection
 
 
 def connect(path: Path | str) -> sqlite3.Connection:
     """A connection to a SQLite file, with the settings of ours and no transactions of its own."""
     connection = sqlite3.connect(path, isolation_level=None)
-    prepare(connection, synchronous="FULL")
+    prepare_connection(connection, synchronous="FULL")
     return connection
 
 

@@ -25,8 +25,8 @@ from memalchemy.adapters import (
     register_adapter,
 )
 from memalchemy.inspection import Inspector
-from memalchemy.inspection._internal import internal_binds, is_internal, places
-from memalchemy.inspection.store import count_items
+from memalchemy.inspection._internal import holds_internal_items, internal_binds, places
+from memalchemy.inspection.store import count_items_up_to
 from memalchemy.integrations._declarations import BY_ADAPTER
 from memalchemy.keys import encode_namespace
 from memalchemy.log.thread_parts import main_paths, thread_parts
@@ -146,8 +146,8 @@ async def test_internal_namespaces_are_neither_shown_nor_counted(db: Database) -
     ]
     for namespace in (*internal, *shown):
         await store.put(namespace, "key", {"content": "a word"})
-    assert [is_internal(one) for one in internal] == [True] * len(internal)
-    assert [is_internal(one) for one in shown] == [False] * len(shown)
+    assert [holds_internal_items(one) for one in internal] == [True] * len(internal)
+    assert [holds_internal_items(one) for one in shown] == [False] * len(shown)
     assert (await inspector.overview())["items"] == len(shown)
     listed = (await inspector.items())["items"]
     assert sorted(tuple(one["namespace"]) for one in listed) == sorted(shown)
@@ -342,7 +342,9 @@ def test_the_internal_namespaces_of_an_adapter_are_those_of_its_patterns(
         every = [one for name in BY_ADAPTER for one in BY_ADAPTER[name].internal]
         own = namespace[-1:] == ("by time",)
 
-        assert is_internal(namespace) == (own or any(belongs(one, namespace) for one in every))
+        assert holds_internal_items(namespace) == (
+            own or any(belongs(one, namespace) for one in every)
+        )
 
 
 @given(data=st.data())
@@ -359,11 +361,11 @@ async def test_the_database_matches_patterns_as_the_library_does(
         assume(namespace)
         store = Store(db)
         await store.put(namespace, "key", 1)
-        counted = await count_items(db, (), below=True, most=10)
+        counted = await count_items_up_to(db, (), below=True, most=10)
         await store.delete(namespace, "key")
 
-        assert is_internal(namespace) == belongs(pattern, namespace)
-        assert counted == int(not is_internal(namespace))
+        assert holds_internal_items(namespace) == belongs(pattern, namespace)
+        assert counted == int(not holds_internal_items(namespace))
     finally:
         ADAPTERS.remove("toy")
 
@@ -377,7 +379,7 @@ async def test_many_patterns_have_a_place_in_the_statements(db: Database) -> Non
 
         assert places() > len(many)
         assert len(internal_binds(shown=False)) == places()
-        assert await count_items(db, (), below=True, most=10) == 1
+        assert await count_items_up_to(db, (), below=True, most=10) == 1
         assert len((await Inspector(db).items())["items"]) == 1
 
         too_many = tuple(("toy", f"index {at}") for at in range(adapters.MOST_PATTERNS + 1))

@@ -61,7 +61,6 @@ REASONS: dict[tuple[str, str], str] = {
     ("integrations/a2a/_protobuf.py", "message.MergeFromString"): "counted before it",
     ("integrations/langgraph/_pending.py", "records.loads"): "it reads through the door",
     ("integrations/langgraph/_records.py", "loads"): "it reads through the door",
-    ("integrations/langgraph/_records.py", "_message_cache.loads"): "it reads through the door",
     ("integrations/langgraph/saver.py", "records.loads"): "it reads through the door",
     (
         "integrations/langgraph/_source.py",

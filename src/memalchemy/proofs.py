@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 
-class Check(NamedTuple):
+class RowCheck(NamedTuple):
     """Check of the rows that a statement has returned."""
 
     sentence: str
@@ -33,17 +33,17 @@ _ITEM_SIGNER = "protection.signed_items.ItemSigner"
 _READS = "log.signed_reads"
 _KEYS = "codec.signatures.SigningKeys"
 
-CHECKS: Mapping[str, Check] = MappingProxyType({
+CHECKS: Mapping[str, RowCheck] = MappingProxyType({
     # Checks that programs make.
-    "state": Check(
+    "state": RowCheck(
         "each row from which a state is rebuilt, and its checkpoint; a load also checks the head "
         "of the log, and that the newest checkpoint is the newest",
         (f"{_READS}.check_chain", f"{_READS}.check_states"),
     ),
-    "checkpoint": Check("each checkpoint", (f"{_READS}.check_info",)),
-    "entry": Check("each entry", (f"{_READS}.check_entries",)),
-    "write": Check("each pending write", (f"{_READS}.check_write",)),
-    "log": Check(
+    "checkpoint": RowCheck("each checkpoint", (f"{_READS}.check_info",)),
+    "entry": RowCheck("each entry", (f"{_READS}.check_entries",)),
+    "write": RowCheck("each pending write", (f"{_READS}.check_write",)),
+    "log": RowCheck(
         "the head of the log, and that no row of the log is missing; for a read of some rows of a "
         "log of more than 1,000 positions, only the head",
         tuple(f"{_READS}.{name}" for name in (
@@ -52,59 +52,62 @@ CHECKS: Mapping[str, Check] = MappingProxyType({
             "check_sum_of_entries", "check_sums", "missing_checkpoint",
         )),
     ),
-    "whole log": Check(
+    "whole log": RowCheck(
         "each row of the log in the table, the head, and that no row is missing",
         (f"{_READS}.check_every_row",),
     ),
-    "head": Check(
+    "head": RowCheck(
         "each head",
         ("codec.signed_rows.check_head", f"{_KEYS}.check_head", f"{_KEYS}.check_head_alone"),
     ),
-    "words": Check("the words by which each hit was found", (f"{_READS}.check_hit_words",)),
-    "item": Check(
+    "words": RowCheck("the words by which each hit was found", (f"{_READS}.check_hit_words",)),
+    "item": RowCheck(
         "each item",
         ("codec.signed_rows.check_item", "search.signed_hits.check_items",
          "protection.removals.prove_item"),
     ),
-    "vector": Check("each vector", ("search.signed_hits.check_vectors",)),
-    "vectors": Check(
+    "vector": RowCheck("each vector", ("search.signed_hits.check_vectors",)),
+    "vectors": RowCheck(
         "each vector, and that the item has no others",
         ("protection.signed_items.check_vector_sets", f"{_KEYS}.check_vectors"),
     ),
-    "row": Check("each row", (f"{_KEYS}.check_whole", f"{_KEYS}.check")),
-    "note": Check("each note of a removal", ("protection.removals.genuine_removal",)),
-    "verify": Check(
+    "row": RowCheck("each row", (f"{_KEYS}.check_whole", f"{_KEYS}.check")),
+    "note": RowCheck("each note of a removal", ("protection.removals.genuine_removal",)),
+    "verify": RowCheck(
         "the whole log or item, as `verify` does",
-        ("maintenance.verify.check_log.check_log", "maintenance.verify.items.ItemCheck.check_item"),
+        (
+            "maintenance.verify.log_verification.verify_log",
+            "maintenance.verify.items.ItemCheck.check_item",
+        ),
     ),
     # Checks that `Database.run` makes when a program writes.
-    "written log": Check(
+    "written log": RowCheck(
         "the head of the log, or that it is the one that this process wrote last, before a write "
         "into the log; at the end, if nothing is written",
         (f"{_SIGNER}._open",),
         ("insert", "copy", "update", "delete", "save"),
         _LOGS,
     ),
-    "copied log": Check(
+    "copied log": RowCheck(
         "the head and all rows of the log before it is copied",
         (f"{_SIGNER}._read_known",),
         ("copy",),
         _LOGS,
     ),
-    "removed rows": Check(
+    "removed rows": RowCheck(
         "the head and all rows of the log before some of them are removed; before a whole log is "
         "removed, the rows that are the reason for the removal",
         (f"{_SIGNER}._read_known", f"{_SIGNER}._prove_locked"),
         ("delete",),
         _LOGS,
     ),
-    "changed row": Check(
+    "changed row": RowCheck(
         "the row before it is changed",
         (f"{_SIGNER}._check_row", f"{_ITEM_SIGNER}._check_item"),
         ("update",),
         (*_LOGS, *_ITEMS),
     ),
-    "removed item": Check(
+    "removed item": RowCheck(
         "the item before it is removed",
         (f"{_ITEM_SIGNER}._prove_items",),
         ("delete",),

@@ -256,8 +256,7 @@ def starts() -> set[str]:
             called = node.func
             name = getattr(called, "attr", getattr(called, "id", ""))
             owner = getattr(getattr(called, "value", None), "id", "")
-            is_ours = name == "Thread" and isinstance(called, ast.Name)  # a record of importers
-            if name in STARTS and owner != "_detached" and not is_ours:
+            if name in STARTS and owner != "_detached":
                 found.add(f"{module}: {name}")
     return found
 

@@ -81,12 +81,16 @@ UNPROVEN: dict[str, str] = {
     **dict.fromkeys(("checkpoints.load.read_chain", "checkpoints.load.read_snapshot"), HELD),
     **{f"log.entries.{name}": HELD for name in ("count_entries", "read_changes", "read_entries")},
     "log.entries.read_entries_of_threads": HELD,
-    "inspection._statements.read_positions": HELD,
-    **{f"inspection._statements.{name}": NUMBER for name in ("count_logs", "sum_sampled_logs")},
-    **{f"maintenance.space.{name}": NUMBER for name in (
-        "count_threads", "measure_checkpoints", "measure_namespaces",
+    "inspection._statements.read_next_positions": HELD,
+    **{f"inspection._statements.{name}": NUMBER for name in (
+        "count_logs_of_namespaces", "sum_sampled_logs",
     )},
-    **{f"log.bulk_delete.{name}": JOB for name in ("count_logs", "list_prunable", "list_stale")},
+    **{f"maintenance.space.{name}": NUMBER for name in (
+        "count_live_threads", "measure_checkpoints", "measure_namespaces",
+    )},
+    **{f"log.bulk_delete.{name}": JOB for name in (
+        "count_logs_to_delete", "list_prunable", "list_stale",
+    )},
     "log.delete.leave_tombstones.found": JOB,
     **{f"search.text.search_{name}": SEARCH for name in ("checkpoints", "entries")},
     "log.listing.list_ids_in_range": IDS,

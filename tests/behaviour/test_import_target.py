@@ -11,13 +11,13 @@ import pytest
 from memalchemy import Checkpointer, Corrupt, Database, Store, ThreadLog
 from memalchemy.contracts import NewItem, PendingWrite
 from memalchemy.importers.target import (
+    ImportedEntry,
+    ImportedLog,
+    ImportedThread,
+    ImportTarget,
     Items,
-    Log,
     NewCheckpoint,
-    NewEntry,
     Record,
-    Target,
-    Thread,
     Whole,
     WritesThere,
 )
@@ -28,15 +28,15 @@ pytestmark = pytest.mark.asyncio_only("importers have no synchronous face")
 LONG_AGO = datetime(2020, 5, 17, 8, 30, tzinfo=UTC)
 
 
-def log(*texts: str, **options: Any) -> Log:
+def log(*texts: str, **options: Any) -> ImportedLog:
     entries = [
-        NewEntry(f"k{at}", {"text": text}, LONG_AGO + timedelta(hours=at))
+        ImportedEntry(f"k{at}", {"text": text}, LONG_AGO + timedelta(hours=at))
         for at, text in enumerate(texts)
     ]
-    return Log(("imported",), "t", entries, **options)
+    return ImportedLog(("imported",), "t", entries, **options)
 
 
-def thread(*texts: str) -> Thread:
+def thread(*texts: str) -> ImportedThread:
     made = [
         NewCheckpoint(f"c{at}", {"text": text}, LONG_AGO, f"c{at - 1}" if at else None, {"n": at})
         for at, text in enumerate(texts)
@@ -46,7 +46,7 @@ def thread(*texts: str) -> Thread:
     async def load(checkpoint_id: str) -> NewCheckpoint | None:
         return by_id[checkpoint_id]
 
-    return Thread(("imported",), "t", [*by_id], load)
+    return ImportedThread(("imported",), "t", [*by_id], load)
 
 
 def items(*texts: str) -> Items:
@@ -92,7 +92,7 @@ def kind_of(make: Any) -> str:
 async def test_a_record_is_imported_once_and_resumed_where_an_import_stopped(
     db: Database, make: Any
 ) -> None:
-    target = Target(db)
+    target = ImportTarget(db)
     first = await target.write(make("a", "b"))
     assert (first.status, first.written) == ("imported", 2)
 
@@ -105,31 +105,31 @@ async def test_a_record_is_imported_once_and_resumed_where_an_import_stopped(
 
 @each_kind
 async def test_a_dry_run_says_the_same_and_writes_nothing(db: Database, make: Any) -> None:
-    dry = await Target(db, dry_run=True).write(make("a", "b"))
+    dry = await ImportTarget(db, dry_run=True).write(make("a", "b"))
     assert await texts(db, kind_of(make)) == []
 
-    assert await Target(db).write(make("a", "b")) == dry
+    assert await ImportTarget(db).write(make("a", "b")) == dry
 
 
 @each_kind
 async def test_what_is_different_stays_unless_it_shall_be_replaced(db: Database, make: Any) -> None:
-    await Target(db).write(make("a", "b"))
+    await ImportTarget(db).write(make("a", "b"))
     other = make("a", "x")
 
-    conflict = await Target(db).write(other)
+    conflict = await ImportTarget(db).write(other)
     assert (conflict.status, conflict.written) == ("conflict", 0)
     assert conflict.problem
-    skipped = await Target(db, on_conflict="skip").write(other)
+    skipped = await ImportTarget(db, on_conflict="skip").write(other)
     assert (skipped.status, skipped.written) == ("skipped", 0)
     assert await texts(db, kind_of(make)) == ["a", "b"]
 
-    replaced = await Target(db, on_conflict="replace").write(other)
+    replaced = await ImportTarget(db, on_conflict="replace").write(other)
     assert replaced.status == "replaced"
     assert await texts(db, kind_of(make)) == ["a", "x"]
 
 
 async def test_times_and_parents_are_those_of_the_source(db: Database) -> None:
-    target = Target(db)
+    target = ImportTarget(db)
     for record in (log("a", "b"), thread("a", "b"), items("a")):
         await target.write(record)
 
@@ -148,7 +148,7 @@ async def test_times_and_parents_are_those_of_the_source(db: Database) -> None:
 async def test_what_went_on_here_is_left_and_what_went_on_on_both_sides_is_a_conflict(
     db: Database,
 ) -> None:
-    target = Target(db, on_conflict="replace")
+    target = ImportTarget(db, on_conflict="replace")
     await target.write(log("a"))
     await target.write(thread("a"))
     await ThreadLog(db, namespace=("imported",)).append("t", {"text": "here"})
@@ -158,13 +158,13 @@ async def test_what_went_on_here_is_left_and_what_went_on_on_both_sides_is_a_con
     assert (await target.write(thread("a"))).status == "unchanged"
     assert await texts(db, "log") == await texts(db, "thread") == ["a", "here"]
 
-    strict = Target(db)
+    strict = ImportTarget(db)
     assert (await strict.write(log("a", "there"))).status == "conflict"
     assert (await strict.write(thread("a", "there"))).status == "conflict"
 
 
 async def test_what_was_removed_here_is_not_written_again(db: Database) -> None:
-    target, native = Target(db), Checkpointer(db, namespace=("imported",))
+    target, native = ImportTarget(db), Checkpointer(db, namespace=("imported",))
     await target.write(thread("a", "b", "c"))
     await native.prune("t", keep_last=1)
 
@@ -176,7 +176,7 @@ async def test_what_was_removed_here_is_not_written_again(db: Database) -> None:
 
 
 async def test_what_the_source_has_removed_does_not_keep_new_ones_back(db: Database) -> None:
-    target = Target(db)
+    target = ImportTarget(db)
     await target.write(thread("a", "b"))
     rest = replace(thread("a", "b", "c"), checkpoint_ids=["c1", "c2"])
 
@@ -193,16 +193,16 @@ async def test_what_the_source_has_removed_does_not_keep_new_ones_back(db: Datab
 async def test_what_cannot_be_stored_does_not_replace_half_of_what_is_there(
     db: Database, make: Any
 ) -> None:
-    await Target(db).write(make("a", "b"))
+    await ImportTarget(db).write(make("a", "b"))
     other = make("x", *map(str, range(600)), object())
 
-    done = await Target(db, on_conflict="replace").write(other)
+    done = await ImportTarget(db, on_conflict="replace").write(other)
 
     assert (done.status, done.written) == ("bad", 0)
     assert await texts(db, kind_of(make)) == ["a", "b"]
 
 
-def waiting(*writes: tuple[str, int, Any]) -> Thread:
+def waiting(*writes: tuple[str, int, Any]) -> ImportedThread:
     """A thread of one checkpoint with pending writes, which are compared by their places."""
     made = [PendingWrite(task, index, "c", value) for task, index, value in writes]
 
@@ -217,7 +217,7 @@ def waiting(*writes: tuple[str, int, Any]) -> Thread:
         missing = [one for one in given if (one.task_id, one.index) not in ours]
         return WritesThere(missing, len(ours) + len(missing) > len(given))
 
-    return Thread(("imported",), "t", ["c0"], load, compare_writes=compare)
+    return ImportedThread(("imported",), "t", ["c0"], load, compare_writes=compare)
 
 
 async def test_pending_writes_are_compared_before_they_are_written(db: Database) -> None:
@@ -228,19 +228,19 @@ async def test_pending_writes_are_compared_before_they_are_written(db: Database)
         return [(one.task_id, one.index, one.value) for one in found]
 
     one, two, other = ("t1", 0, "x"), ("t2", 0, "y"), ("t1", 0, "z")
-    done = await Target(db).write(waiting(one))
+    done = await ImportTarget(db).write(waiting(one))
     assert (done.status, done.written, done.pending_writes) == ("imported", 1, 1)
-    dry = await Target(db, dry_run=True).write(waiting(one, two))
-    more = await Target(db).write(waiting(one, two))
+    dry = await ImportTarget(db, dry_run=True).write(waiting(one, two))
+    more = await ImportTarget(db).write(waiting(one, two))
     assert dry == more
     assert (more.status, more.written, more.pending_writes) == ("resumed", 0, 1)
-    assert (await Target(db).write(waiting(one))).status == "unchanged"
+    assert (await ImportTarget(db).write(waiting(one))).status == "unchanged"
     for record in (waiting(other), waiting(one, ("t3", 0, "w"))):
-        for target in (Target(db, dry_run=True), Target(db)):
+        for target in (ImportTarget(db, dry_run=True), ImportTarget(db)):
             conflict = await target.write(record)
             assert (conflict.status, conflict.pending_writes) == ("conflict", 0)
     assert await there() == [one, two]
-    replaced = await Target(db, on_conflict="replace").write(waiting(other))
+    replaced = await ImportTarget(db, on_conflict="replace").write(waiting(other))
     assert (replaced.status, replaced.pending_writes) == ("replaced", 1)
     assert await there() == [other]
 
@@ -260,7 +260,7 @@ async def test_an_imported_interrupt_with_an_answer_and_a_result_does_not_wait(
         async def load(checkpoint_id: str, writes: Any = writes) -> NewCheckpoint:
             return NewCheckpoint(checkpoint_id, {}, LONG_AGO, writes=writes)
 
-        await Target(db).write(Thread(("imported",), thread_id, [thread_id], load))
+        await ImportTarget(db).write(ImportedThread(("imported",), thread_id, [thread_id], load))
 
     native = Checkpointer(db, namespace=("imported",))
     assert await find_waiting(db, [info async for info in native.history("waits")]) == {"waits"}
@@ -268,19 +268,19 @@ async def test_an_imported_interrupt_with_an_answer_and_a_result_does_not_wait(
 
 
 async def test_the_logs_of_a_thread_are_imported_and_left_together(db: Database) -> None:
-    def both(root: Thread, *below: str) -> Thread:
+    def both(root: ImportedThread, *below: str) -> ImportedThread:
         inner = replace(thread(*below), namespace=("imported", "inner"))
         return replace(root, below=[inner])
 
     inner = Checkpointer(db, namespace=("imported", "inner"))
-    first = await Target(db).write(both(thread("a"), "x"))
+    first = await ImportTarget(db).write(both(thread("a"), "x"))
     assert (first.status, first.written) == ("imported", 2)
     await Checkpointer(db, namespace=("imported",)).save({"text": "here"}, "t", "ours")
 
-    conflict = await Target(db).write(both(thread("a"), "x", "y"))
+    conflict = await ImportTarget(db).write(both(thread("a"), "x", "y"))
     assert conflict.status == "conflict"
     assert await inner.list_checkpoints("t") == ["c0"]
-    replaced = await Target(db, on_conflict="replace").write(both(thread("a"), "x", "y"))
+    replaced = await ImportTarget(db, on_conflict="replace").write(both(thread("a"), "x", "y"))
     assert (replaced.status, replaced.written) == ("replaced", 3)
     assert await texts(db, "thread") == ["a"]
     assert await inner.list_checkpoints("t") == ["c1", "c0"]
@@ -288,7 +288,7 @@ async def test_the_logs_of_a_thread_are_imported_and_left_together(db: Database)
 
 @pytest.mark.parametrize("make", [log, thread], ids=["log", "thread"])
 async def test_a_thread_has_the_times_of_what_happened_in_it(db: Database, make: Any) -> None:
-    await Target(db).write(make("a", "b"))
+    await ImportTarget(db).write(make("a", "b"))
     later = LONG_AGO + timedelta(hours=1 if make is log else 0)
 
     async def times() -> list[Any]:
@@ -296,7 +296,9 @@ async def test_a_thread_has_the_times_of_what_happened_in_it(db: Database, make:
         return [info.created_at, info.updated_at]
 
     assert await times() == [LONG_AGO, later]
-    assert await Target(db).write(make("a", "b")) != await Target(db).write(make("a", "b", "c"))
+    assert await ImportTarget(db).write(make("a", "b")) != await ImportTarget(db).write(
+        make("a", "b", "c")
+    )
     assert (await times())[0] == LONG_AGO
     assert (await times())[1] >= later
     await Checkpointer(db, namespace=("imported",)).vacuum(365)
@@ -310,10 +312,10 @@ async def test_an_unreadable_checkpoint_does_not_make_a_conflict_of_what_went_on
         return None if checkpoint_id == "c1" else await thread("a").load(checkpoint_id)
 
     record = replace(thread("a", "b"), load=load)
-    await Target(db).write(record)
+    await ImportTarget(db).write(record)
     await Checkpointer(db, namespace=("imported",)).save({"text": "here"}, "t", "ours")
 
-    again = await Target(db).write(record)
+    again = await ImportTarget(db).write(record)
     assert (again.status, again.unreadable) == ("unchanged", 1)
 
 
@@ -323,21 +325,21 @@ async def test_checkpoints_that_cannot_be_read_are_left_out_and_counted(db: Data
     async def load(checkpoint_id: str) -> NewCheckpoint | None:
         return None if checkpoint_id == "c1" else await whole.load(checkpoint_id)
 
-    done = await Target(db).write(replace(whole, load=load))
+    done = await ImportTarget(db).write(replace(whole, load=load))
 
     assert (done.written, done.unreadable) == (2, 1)
     assert await texts(db, "thread") == ["a", "c"]
 
 
 async def test_a_prefix_comes_before_thread_ids(db: Database) -> None:
-    await Target(db, prefix="old/").write(log("a"))
+    await ImportTarget(db, prefix="old/").write(log("a"))
 
     assert await ThreadLog(db, namespace=("imported",)).list_threads() == ["old/t"]
 
 
 async def test_what_cannot_be_stored_is_bad_and_says_why(db: Database) -> None:
-    record = Log(("imported",), "t", [NewEntry("k", object(), LONG_AGO)])
-    done = await Target(db).write(record)
+    record = ImportedLog(("imported",), "t", [ImportedEntry("k", object(), LONG_AGO)])
+    done = await ImportTarget(db).write(record)
 
     assert done.status == "bad"
     assert "object" in str(done.problem)
@@ -346,9 +348,9 @@ async def test_what_cannot_be_stored_is_bad_and_says_why(db: Database) -> None:
 
 async def test_a_log_of_many_entries_is_written_in_batches_and_completed(db: Database) -> None:
     many = log(*map(str, range(1_203)))
-    await Target(db).write(Log(many.namespace, "t", many.entries[:700]))
+    await ImportTarget(db).write(ImportedLog(many.namespace, "t", many.entries[:700]))
 
-    done = await Target(db).write(many)
+    done = await ImportTarget(db).write(many)
     assert (done.status, done.written) == ("resumed", 503)
     assert await texts(db, "log") == [str(number) for number in range(1_203)]
 
@@ -357,7 +359,7 @@ async def test_items_beside_a_log_are_made_of_its_positions(db: Database) -> Non
     record: Record = log(
         "a", "b", items=lambda at: [NewItem(("beside",), f"{place}", 1) for place in at]
     )
-    await Target(db).write(record)
+    await ImportTarget(db).write(record)
 
     positions = [
         entry.position for entry in await ThreadLog(db, namespace=("imported",)).range("t")
@@ -366,11 +368,11 @@ async def test_items_beside_a_log_are_made_of_its_positions(db: Database) -> Non
 
 
 async def test_a_whole_value_is_compared_written_and_read_back(db: Database) -> None:
-    assert (await Target(db).write(whole("a"))).status == "imported"
-    assert (await Target(db).write(whole("a"))).status == "unchanged"
-    assert (await Target(db).write(whole("b"))).status == "conflict"
+    assert (await ImportTarget(db).write(whole("a"))).status == "imported"
+    assert (await ImportTarget(db).write(whole("a"))).status == "unchanged"
+    assert (await ImportTarget(db).write(whole("b"))).status == "conflict"
     assert await Store(db).get(("imported",), "w") == "a"
-    assert (await Target(db, on_conflict="replace").write(whole("b"))).status == "replaced"
+    assert (await ImportTarget(db, on_conflict="replace").write(whole("b"))).status == "replaced"
 
 
 async def test_what_reads_back_as_something_else_is_corrupt(db: Database) -> None:
@@ -381,7 +383,7 @@ async def test_what_reads_back_as_something_else_is_corrupt(db: Database) -> Non
 
     record = Whole("item", "a value", "all", lambda db, _: Store(db).get(("imported",), "w"), lossy)
     with pytest.raises(Corrupt, match="a value reads back as something else"):
-        await Target(db).write(record)
+        await ImportTarget(db).write(record)
 
 
 async def test_what_would_not_read_back_is_bad_and_not_written(db: Database) -> None:
@@ -389,16 +391,16 @@ async def test_what_would_not_read_back_is_bad_and_not_written(db: Database) -> 
         await Store(db).put(("imported",), "w", "half")
 
     record = Whole("item", "a value", "all", lambda db, _: Store(db).get(("imported",), "w"), lossy)
-    done = await Target(db).write(record)
+    done = await ImportTarget(db).write(record)
 
     assert (done.status, done.problem) == ("bad", "would read back as something else")
-    assert await Target(db, dry_run=True).write(record) == done
+    assert await ImportTarget(db, dry_run=True).write(record) == done
     assert await Store(db).get(("imported",), "w") is None
 
 
 def test_an_unknown_way_with_conflicts_is_refused() -> None:
     with pytest.raises(ValueError, match="on_conflict is 'error', 'skip' or 'replace'"):
-        Target(Database("sqlite://"), on_conflict="merge")  # type: ignore[arg-type]
+        ImportTarget(Database("sqlite://"), on_conflict="merge")  # type: ignore[arg-type]
 
 
 def growing(*texts: str) -> Whole:
@@ -422,17 +424,17 @@ def growing(*texts: str) -> Whole:
 
 
 async def test_a_value_that_went_on_at_its_source_is_completed(db: Database) -> None:
-    target = Target(db)
+    target = ImportTarget(db)
     first = await target.write(growing("a"))
     assert (first.status, first.written) == ("imported", 1)
-    dry = await Target(db, dry_run=True).write(growing("a", "b", "c"))
+    dry = await ImportTarget(db, dry_run=True).write(growing("a", "b", "c"))
     more = await target.write(growing("a", "b", "c"))
     assert dry == more
     assert (more.status, more.written) == ("resumed", 2)
     assert (await target.write(growing("a", "b"))).status == "unchanged"
 
     assert (await target.write(growing("a", "x"))).status == "conflict"
-    replaced = await Target(db, on_conflict="replace").write(growing("a", "x"))
+    replaced = await ImportTarget(db, on_conflict="replace").write(growing("a", "x"))
     assert (replaced.status, replaced.written) == ("replaced", 2)
     assert await Store(db).get(("imported",), "w") == ["a", "x"]
 
@@ -443,7 +445,7 @@ def renewable(text: str, at: datetime) -> Items:
 
 
 async def test_an_item_that_an_import_wrote_gives_way_to_a_later_one(db: Database) -> None:
-    target, store = Target(db), Store(db)
+    target, store = ImportTarget(db), Store(db)
     day = timedelta(days=1)
     assert (await target.write(renewable("a", LONG_AGO))).status == "imported"
     assert (await target.write(renewable("b", LONG_AGO + day))).status == "imported"

@@ -439,15 +439,19 @@ def test_a_batch_of_logs_fits_into_one_list_on_every_database() -> None:
 
     logs = [Log("t", f"{'漢' * 200}{n}", "/") for n in range(bulk_delete.MAX_LOGS + 1)]
     found = [bulk_delete.RemovableLog(log, 1, 1) for log in logs]
-    batches = list(bulk_delete.batches(DIALECTS["sqlite"], found))
+    batches = list(bulk_delete.transaction_batches(DIALECTS["sqlite"], found))
     assert [[one.log for one in batch] for batch in batches] == [logs[:-1], logs[-1:]]
     for d in DIALECTS.values():
-        assert bulk_delete.batch_binds(d, logs[:-1])
+        assert bulk_delete.log_list_binds(d, logs[:-1])
     whole = [
         bulk_delete.RemovableLog(Log("t", str(n), "/"), bulk_delete.MAX_ROWS + 1, 1)
         for n in range(3)
     ]
-    assert [len(batch) for batch in bulk_delete.batches(DIALECTS["sqlite"], whole)] == [1, 1, 1]
+    assert [len(batch) for batch in bulk_delete.transaction_batches(DIALECTS["sqlite"], whole)] == [
+        1,
+        1,
+        1,
+    ]
 
 
 async def test_every_operation_that_keeps_or_erases_is_an_event(

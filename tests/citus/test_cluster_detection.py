@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from memalchemy import Checkpointer, Database, Store
 from memalchemy.dialects.postgresql.dialect import PostgreSQL
-from memalchemy.dialects.postgresql.distributed import distribute
+from memalchemy.dialects.postgresql.distributed import use_distribution
 from memalchemy.errors import DatabaseUnreachable, StatementFailed
 from memalchemy.events import StatementEvent, subscribe_statements
 from servers import Citus, Postgres, migrated_database
@@ -96,7 +96,7 @@ async def as_distributed(plain_url: str) -> AsyncIterator[Database]:
     """A plain database on which the programs for a distributed one run."""
     async with Database(plain_url, tenant="as-distributed") as db:
         assert isinstance(db.dialect, PostgreSQL)
-        distribute(db.dialect)
+        use_distribution(db.dialect)
         yield db
 
 

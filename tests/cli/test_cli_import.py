@@ -12,10 +12,10 @@ import pytest
 from commandline import Call, lines, thread
 
 from memalchemy import Checkpointer, ThreadLog
-from memalchemy.importers.openai_chat import Outcome, import_threads
+from memalchemy.importers.openai_chat import LineOutcome, import_threads
 
 
-async def imported(checkpointer: Checkpointer, *threads: Any, **options: Any) -> list[Outcome]:
+async def imported(checkpointer: Checkpointer, *threads: Any, **options: Any) -> list[LineOutcome]:
     given = lines(*threads).splitlines()
     return [outcome async for outcome in import_threads(checkpointer, given, **options)]
 

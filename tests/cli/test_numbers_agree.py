@@ -505,7 +505,7 @@ async def test_sums_before_the_measurement_are_those_after_it(
         await Checkpointer(db, namespace=("langgraph",)).save({"n": thread}, f"t{thread}")
     monkeypatch.setattr(storage, "EXACT", 5 if estimated else 5_000)
     monkeypatch.setattr(storage, "SAMPLE", 100_000)  # all logs
-    sums = await storage.Storage(db).sums()
+    sums = await storage.StorageMeter(db).sums()
     measured = {one.name: one for one in (await space.measure(db)).frameworks}
 
     assert sums["estimated"] == estimated

@@ -33,7 +33,7 @@ import memalchemy.transfer
 import memalchemy.verify  # noqa: F401 (the statements register when imported)
 from memalchemy.dialects import DIALECTS, Dialect
 from memalchemy.dialects.postgresql.dialect import PostgreSQL
-from memalchemy.dialects.postgresql.distributed import distribute
+from memalchemy.dialects.postgresql.distributed import use_distribution
 from memalchemy.statements import REGISTRY
 
 _URLS = {
@@ -71,7 +71,7 @@ def dialect_called(name: str) -> Dialect:
         return DIALECTS[name]
     made = DIALECTS["postgresql"].for_database()
     assert isinstance(made, PostgreSQL)
-    distribute(made)
+    use_distribution(made)
     return made
 
 

@@ -35,7 +35,7 @@ AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
 ORDER BY threads.thread_id, threads.namespace
 
--- checkpoints.erase.list_items(narrowed=False, after=False)
+-- checkpoints.erase.list_items_with_metadata(narrowed=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -542,7 +542,7 @@ AND threads.active_at >= $2::TIMESTAMP WITH TIME ZONE
 ORDER BY threads.active_at DESC
 LIMIT $3
 
--- inspection._statements.count_logs(scope=below, exact=False)
+-- inspection._statements.count_logs_of_namespaces(scope=below, exact=False)
 SELECT count(*) AS logs
 FROM (
   SELECT 1 AS one
@@ -571,7 +571,7 @@ FROM (
   AND store_items.namespace NOT LIKE $11::VARCHAR ESCAPE '\'
   LIMIT $12) AS some_items
 
--- inspection._statements.find_checkpoints()
+-- inspection._statements.find_listed_checkpoints()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
@@ -702,7 +702,7 @@ AND (threads.head_id IS NOT NULL
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
 
--- inspection._statements.read_positions(one=False)
+-- inspection._statements.read_next_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -839,7 +839,7 @@ DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($5::VARCHAR, check
   signature = excluded.signature
 RETURNING checkpoints.ordinal
 
--- log.bulk_delete.count_logs(which=live, scope=namespace)
+-- log.bulk_delete.count_logs_to_delete(which=live, scope=namespace)
 SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -1952,7 +1952,7 @@ WHERE deltas.log_id = $2::UUID
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
--- maintenance.anchor_reading.list_heads(which=all, after=True)
+-- maintenance.anchor_reading.list_signed_heads(which=all, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
   threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
@@ -1962,7 +1962,7 @@ AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY threads.thread_id, threads.namespace
 LIMIT $4
 
--- maintenance.anchor_reading.list_items(changed=True, after=True)
+-- maintenance.anchor_reading.list_sizes_of_items(changed=True, after=True)
 SELECT store_items.namespace, store_items.updated_at, store_items.key,
   octet_length(store_items.value) AS stored
 FROM store_items
@@ -1977,23 +1977,23 @@ AND (store_items.namespace, store_items.updated_at, store_items.key) > ($7::VARC
 ORDER BY store_items.namespace, store_items.updated_at, store_items.key
 LIMIT $10
 
--- maintenance.copy.count_rows(table=threads, scope=tenant)
+-- maintenance.copy.count_rows_to_copy(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
+
+-- maintenance.copy.insert_copied_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::JSONB, $10::INTEGER, $11::INTEGER, $12::TIMESTAMP WITH TIME ZONE,
+    $13::TIMESTAMP WITH TIME ZONE, $14::BYTEA)
 
 -- maintenance.copy.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
     vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
     $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
-
--- maintenance.copy.insert_row(table=checkpoints)
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-    $8::VARCHAR, $9::JSONB, $10::INTEGER, $11::INTEGER, $12::TIMESTAMP WITH TIME ZONE,
-    $13::TIMESTAMP WITH TIME ZONE, $14::BYTEA)
 
 -- maintenance.copy.list_checksums()
 SELECT deltas.seq, deltas.checksum
@@ -2003,7 +2003,7 @@ AND deltas.seq > $2::BIGINT
 ORDER BY deltas.seq
 LIMIT $3
 
--- maintenance.copy.list_heads(scope=tenant, after=True)
+-- maintenance.copy.list_heads_to_copy(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2014,7 +2014,7 @@ AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::V
 ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT $5
 
--- maintenance.copy.list_items(scope=tenant, after=True)
+-- maintenance.copy.list_keys_of_items(scope=tenant, after=True)
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -2037,25 +2037,7 @@ AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key = $3::VARCHAR
 ORDER BY embeddings.field, embeddings.model, embeddings.part
 
--- maintenance.copy.read_head()
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.log_id = $1::UUID
-
--- maintenance.copy.read_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, store_items.value
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-
--- maintenance.copy.read_rows(table=checkpoints)
+-- maintenance.copy.read_rows_to_copy(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
   checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
@@ -2065,6 +2047,24 @@ WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.seq > $2::BIGINT
 AND checkpoints.seq <= $3::BIGINT
 ORDER BY checkpoints.seq
+
+-- maintenance.copy.read_whole_head()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- maintenance.copy.read_whole_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
 
 -- maintenance.log_positions.list_positions(table=checkpoints)
 SELECT checkpoints.seq, 0 AS stored
@@ -2083,7 +2083,12 @@ AND checkpoints.seq = deltas.seq
 WHERE deltas.log_id = $1::UUID
 AND deltas.seq = $2::BIGINT
 
--- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
+-- maintenance.rotate_keys.count_all_vectors(scope=tenant)
+SELECT count(*) AS count_1
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+
+-- maintenance.rotate_keys.count_rows_by_encryption(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -2093,11 +2098,6 @@ FROM (
   FROM deltas
   WHERE deltas.tenant = $1::VARCHAR) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
-
--- maintenance.rotate_keys.count_vectors(scope=tenant)
-SELECT count(*) AS count_1
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
 
 -- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
@@ -2211,7 +2211,7 @@ FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
 
--- maintenance.space.count_threads()
+-- maintenance.space.count_live_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -2287,7 +2287,7 @@ WHERE deltas.tenant = $2::VARCHAR
 GROUP BY deltas.kind
 ORDER BY deltas.kind
 
--- maintenance.space.measure_logs()
+-- maintenance.space.measure_largest_logs()
 SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
 FROM (
   SELECT deltas.log_id AS log_id, count(*) AS entries,
@@ -2382,7 +2382,7 @@ SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
 FROM threads
 WHERE threads.tenant = $3::VARCHAR
 
--- maintenance.verify.database.list_logs(scope=tenant, after=True)
+-- maintenance.verify.database.list_logs_to_verify(scope=tenant, after=True)
 SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -2390,7 +2390,7 @@ AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::V
 ORDER BY threads.thread_id, threads.namespace, threads.log_id
 LIMIT $5
 
--- maintenance.verify.database.list_orphans(table=checkpoints)
+-- maintenance.verify.database.list_orphaned_rows(table=checkpoints)
 SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
 FROM checkpoints LEFT OUTER
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -2401,7 +2401,7 @@ GROUP BY checkpoints.log_id
 ORDER BY checkpoints.log_id
 LIMIT $2
 
--- maintenance.verify.items.count_items()
+-- maintenance.verify.items.count_stored_items()
 SELECT count(*) AS items
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -2410,7 +2410,21 @@ AND store_items.namespace < $3::VARCHAR
 AND NOT (store_items.namespace >= $4::VARCHAR
   AND store_items.namespace < $5::VARCHAR)
 
--- maintenance.verify.items.list_items(after=True)
+-- maintenance.verify.items.list_orphaned_vectors()
+SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items.key = embeddings.key))
+GROUP BY embeddings.namespace, embeddings.key
+ORDER BY embeddings.namespace, embeddings.key
+LIMIT $2
+
+-- maintenance.verify.items.list_stored_items(after=True)
 SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
   SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
   FROM embeddings
@@ -2430,21 +2444,7 @@ AND (store_items.namespace > $7::VARCHAR
 ORDER BY store_items.namespace, store_items.key
 LIMIT $9
 
--- maintenance.verify.items.list_orphans()
-SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND NOT (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = embeddings.tenant
-    AND store_items.namespace = embeddings.namespace
-    AND store_items.key = embeddings.key))
-GROUP BY embeddings.namespace, embeddings.key
-ORDER BY embeddings.namespace, embeddings.key
-LIMIT $2
-
--- maintenance.verify.items.read_items()
+-- maintenance.verify.items.read_stored_items()
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.codec,
   store_items.checksum, store_items.search_text, store_items.field_terms, store_items.signature,
   store_items.value, store_items.created_at, store_items.updated_at, store_items.expires_at,
@@ -2459,19 +2459,7 @@ AND store_items.key >= $3::VARCHAR
 AND store_items.key <= $4::VARCHAR
 ORDER BY store_items.key
 
--- maintenance.verify.items.read_vector_sets()
-SELECT store_items.key, store_items.signature, embeddings.signature AS vector_signature
-FROM store_items LEFT OUTER
-JOIN embeddings ON store_items.tenant = embeddings.tenant
-AND store_items.namespace = embeddings.namespace
-AND store_items.key = embeddings.key
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key >= $3::VARCHAR
-AND store_items.key <= $4::VARCHAR
-ORDER BY store_items.key
-
--- maintenance.verify.items.read_vectors(native=True)
+-- maintenance.verify.items.read_stored_vectors(native=True)
 SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
   embeddings.namespace, embeddings.signature AS vector_signature, store_items.version,
   CAST(embeddings.vector AS TEXT) AS vector
@@ -2484,6 +2472,18 @@ AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key >= $3::VARCHAR
 AND embeddings.key <= $4::VARCHAR
 ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.items.read_vector_sets()
+SELECT store_items.key, store_items.signature, embeddings.signature AS vector_signature
+FROM store_items LEFT OUTER
+JOIN embeddings ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key >= $3::VARCHAR
+AND store_items.key <= $4::VARCHAR
+ORDER BY store_items.key
 
 -- maintenance.verify.logs.list_names_without_state()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
@@ -2500,26 +2500,7 @@ AND NOT (EXISTS (
 ORDER BY checkpoints.seq
 LIMIT $4
 
--- maintenance.verify.logs.read_chain()
-WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
-  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
-  FROM deltas
-  WHERE deltas.log_id = $1::UUID
-  AND deltas.seq = $2::BIGINT
-  UNION ALL
-  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.log_id = $1::UUID)
-SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
-  chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- maintenance.verify.logs.read_head()
+-- maintenance.verify.logs.read_head_and_last_rows()
 SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
   threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
   threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
@@ -2560,7 +2541,26 @@ FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.seq = $2::BIGINT
 
--- maintenance.verify.logs.read_rows()
+-- maintenance.verify.logs.read_rows_of_state()
+WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = $1::UUID
+  AND deltas.seq = $2::BIGINT
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- maintenance.verify.logs.read_rows_to_verify()
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
   deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
   deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
@@ -2593,7 +2593,7 @@ AND deltas.seq >= $2::BIGINT
 AND deltas.seq <= $3::BIGINT
 ORDER BY deltas.seq
 
--- maintenance.verify.text_indexes.read_state()
+-- maintenance.verify.text_indexes.read_index_state()
 SELECT CASE
 WHEN indisvalid
 AND indisready
@@ -2602,7 +2602,7 @@ ELSE 0 END AS in_use
 FROM pg_index
 WHERE indexrelid = to_regclass($1)
 
--- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=0)
+-- maintenance.verify.text_indexes.rebuild_index(index=deltas_search, step=0)
 REINDEX INDEX CONCURRENTLY ix_deltas_search_text
 
 -- maintenance.verify.text_indexes.use_text_indexes()
@@ -2660,7 +2660,7 @@ AND (deltas.log_id, deltas.seq) > ($2::UUID, $3::BIGINT)
 ORDER BY deltas.log_id, deltas.seq
 LIMIT $4
 
--- maintenance.words.read_entries()
+-- maintenance.words.read_entries_of_range()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = $1::UUID

@@ -29,7 +29,7 @@ AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
 ORDER BY threads.thread_id, threads.namespace
 
--- checkpoints.erase.list_items(narrowed=False, after=False)
+-- checkpoints.erase.list_items_with_metadata(narrowed=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -440,7 +440,7 @@ AND threads.active_at >= :p_active_at
 ORDER BY threads.active_at DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- inspection._statements.count_logs(scope=below, exact=False)
+-- inspection._statements.count_logs_of_namespaces(scope=below, exact=False)
 SELECT count(*) AS logs
 FROM (
   SELECT 1 AS one
@@ -469,7 +469,7 @@ FROM (
   AND store_items.namespace NOT LIKE :p_internal_7 ESCAPE '\'
   FETCH FIRST :p_limit ROWS ONLY) some_items
 
--- inspection._statements.find_checkpoints()
+-- inspection._statements.find_listed_checkpoints()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
@@ -601,7 +601,7 @@ AND (threads.head_id IS NOT NULL
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
 
--- inspection._statements.read_positions(one=False)
+-- inspection._statements.read_next_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
 FROM threads
 WHERE threads.tenant = :k_tenant
@@ -725,7 +725,7 @@ INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, ch
 VALUES (:k_log_id, :p_seq, :k_tenant, :p_kind, :p_base_seq, :p_depth, :p_radix, :p_codec,
     :p_checksum, :p_search_text, :p_signature, :p_payload)
 
--- log.bulk_delete.count_logs(which=live, scope=namespace)
+-- log.bulk_delete.count_logs_to_delete(which=live, scope=namespace)
 SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = :k_tenant
@@ -1785,7 +1785,7 @@ WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
--- maintenance.anchor_reading.list_heads(which=all, after=True)
+-- maintenance.anchor_reading.list_signed_heads(which=all, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
   threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
@@ -1798,7 +1798,7 @@ AND (threads.thread_id > :p_thread_id
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.anchor_reading.list_items(changed=True, after=True)
+-- maintenance.anchor_reading.list_sizes_of_items(changed=True, after=True)
 SELECT store_items.namespace, store_items.updated_at, store_items.key,
   length(store_items.value) AS stored
 FROM store_items
@@ -1817,22 +1817,22 @@ AND (store_items.namespace > :p_namespace
 ORDER BY store_items.namespace, store_items.updated_at, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.copy.count_rows(table=threads, scope=tenant)
+-- maintenance.copy.count_rows_to_copy(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = :k_tenant
+
+-- maintenance.copy.insert_copied_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES (:p_log_id, :p_seq, :p_tenant, :p_checkpoint_id, :p_parent_id, :p_ordinal, :p_rests_on,
+    :p_run_id, :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at, :p_created_at, :p_signature)
 
 -- maintenance.copy.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
     vector)
 VALUES (:p_tenant, :p_namespace, :p_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
     :p_signature, :p_vector)
-
--- maintenance.copy.insert_row(table=checkpoints)
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES (:p_log_id, :p_seq, :p_tenant, :p_checkpoint_id, :p_parent_id, :p_ordinal, :p_rests_on,
-    :p_run_id, :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at, :p_created_at, :p_signature)
 
 -- maintenance.copy.list_checksums()
 SELECT deltas.seq, deltas.checksum
@@ -1842,7 +1842,7 @@ AND deltas.seq > :p_after
 ORDER BY deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.copy.list_heads(scope=tenant, after=True)
+-- maintenance.copy.list_heads_to_copy(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -1858,7 +1858,7 @@ AND (threads.thread_id > :p_thread_id
 ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.copy.list_items(scope=tenant, after=True)
+-- maintenance.copy.list_keys_of_items(scope=tenant, after=True)
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -1884,25 +1884,7 @@ AND embeddings.namespace = :k_namespace
 AND embeddings.key = :k_key
 ORDER BY embeddings.field, embeddings.model, embeddings.part
 
--- maintenance.copy.read_head()
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.log_id = :k_log_id
-
--- maintenance.copy.read_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, store_items.value
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-
--- maintenance.copy.read_rows(table=checkpoints)
+-- maintenance.copy.read_rows_to_copy(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
   checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
@@ -1912,6 +1894,24 @@ WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.seq > :p_after
 AND checkpoints.seq <= :p_until
 ORDER BY checkpoints.seq
+
+-- maintenance.copy.read_whole_head()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = :k_log_id
+
+-- maintenance.copy.read_whole_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
 
 -- maintenance.log_positions.list_positions(table=checkpoints)
 SELECT checkpoints.seq, 0 AS stored
@@ -1930,7 +1930,12 @@ AND checkpoints.seq = deltas.seq
 WHERE deltas.log_id = :k_log_id
 AND deltas.seq = :p_seq
 
--- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
+-- maintenance.rotate_keys.count_all_vectors(scope=tenant)
+SELECT count(*) AS count_1
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+
+-- maintenance.rotate_keys.count_rows_by_encryption(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -1940,11 +1945,6 @@ FROM (
   FROM deltas
   WHERE deltas.tenant = :k_tenant) stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
-
--- maintenance.rotate_keys.count_vectors(scope=tenant)
-SELECT count(*) AS count_1
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
 
 -- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
@@ -2069,7 +2069,7 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.expires_at <= :p_now
 
--- maintenance.space.count_threads()
+-- maintenance.space.count_live_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads
 WHERE threads.tenant = :k_tenant
@@ -2139,7 +2139,7 @@ WHERE deltas.tenant = :k_tenant
 GROUP BY deltas.kind
 ORDER BY deltas.kind
 
--- maintenance.space.measure_logs()
+-- maintenance.space.measure_largest_logs()
 SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
 FROM (
   SELECT deltas.log_id AS log_id, count(*) AS entries,
@@ -2208,7 +2208,7 @@ SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions
 FROM threads
 WHERE threads.tenant = :k_tenant
 
--- maintenance.verify.database.list_logs(scope=tenant, after=True)
+-- maintenance.verify.database.list_logs_to_verify(scope=tenant, after=True)
 SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
 FROM threads
 WHERE threads.tenant = :k_tenant
@@ -2221,7 +2221,7 @@ AND (threads.thread_id > :p_thread_id
 ORDER BY threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.verify.database.list_orphans(table=checkpoints)
+-- maintenance.verify.database.list_orphaned_rows(table=checkpoints)
 SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
 FROM checkpoints LEFT OUTER
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -2232,7 +2232,7 @@ GROUP BY checkpoints.log_id
 ORDER BY checkpoints.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.verify.items.count_items()
+-- maintenance.verify.items.count_stored_items()
 SELECT count(*) AS items
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -2241,7 +2241,21 @@ AND store_items.namespace < :k_beyond
 AND NOT (store_items.namespace >= :k_internal
   AND store_items.namespace < :k_internal_end)
 
--- maintenance.verify.items.list_items(after=True)
+-- maintenance.verify.items.list_orphaned_vectors()
+SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items.key = embeddings.key))
+GROUP BY embeddings.namespace, embeddings.key
+ORDER BY embeddings.namespace, embeddings.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.verify.items.list_stored_items(after=True)
 SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored, (
   SELECT coalesce(sum(embeddings.dimensions), :coalesce_2) AS coalesce_1
   FROM embeddings
@@ -2261,21 +2275,7 @@ AND (store_items.namespace > :p_namespace
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.verify.items.list_orphans()
-SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND NOT (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = embeddings.tenant
-    AND store_items.namespace = embeddings.namespace
-    AND store_items.key = embeddings.key))
-GROUP BY embeddings.namespace, embeddings.key
-ORDER BY embeddings.namespace, embeddings.key
-FETCH FIRST :p_limit ROWS ONLY
-
--- maintenance.verify.items.read_items()
+-- maintenance.verify.items.read_stored_items()
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.codec,
   store_items.checksum, store_items.search_text, store_items.field_terms, store_items.signature,
   store_items.value, store_items.created_at, store_items.updated_at, store_items.expires_at,
@@ -2288,19 +2288,7 @@ AND store_items.key >= :p_low
 AND store_items.key <= :p_high
 ORDER BY store_items.key
 
--- maintenance.verify.items.read_vector_sets()
-SELECT store_items.key, store_items.signature, embeddings.signature AS vector_signature
-FROM store_items LEFT OUTER
-JOIN embeddings ON store_items.tenant = embeddings.tenant
-AND store_items.namespace = embeddings.namespace
-AND store_items.key = embeddings.key
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key >= :p_low
-AND store_items.key <= :p_high
-ORDER BY store_items.key
-
--- maintenance.verify.items.read_vectors(native=True)
+-- maintenance.verify.items.read_stored_vectors(native=True)
 SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
   embeddings.namespace, embeddings.signature AS vector_signature, store_items.version,
   embeddings.vector AS vector
@@ -2313,6 +2301,18 @@ AND embeddings.namespace = :k_namespace
 AND embeddings.key >= :p_low
 AND embeddings.key <= :p_high
 ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.items.read_vector_sets()
+SELECT store_items.key, store_items.signature, embeddings.signature AS vector_signature
+FROM store_items LEFT OUTER
+JOIN embeddings ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key >= :p_low
+AND store_items.key <= :p_high
+ORDER BY store_items.key
 
 -- maintenance.verify.logs.list_names_without_state()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
@@ -2329,26 +2329,7 @@ AND NOT (EXISTS (
 ORDER BY checkpoints.seq
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.verify.logs.read_chain()
-WITH chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
-  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
-  FROM deltas
-  WHERE deltas.log_id = :k_log_id
-  AND deltas.seq = :p_seq
-  UNION ALL
-  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.log_id = :k_log_id)
-SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
-  chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- maintenance.verify.logs.read_head()
+-- maintenance.verify.logs.read_head_and_last_rows()
 SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
   threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
   threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
@@ -2387,7 +2368,26 @@ FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.seq = :p_seq
 
--- maintenance.verify.logs.read_rows()
+-- maintenance.verify.logs.read_rows_of_state()
+WITH chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = :k_log_id
+  AND deltas.seq = :p_seq
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- maintenance.verify.logs.read_rows_to_verify()
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
   deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
   deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
@@ -2466,7 +2466,7 @@ AND (deltas.log_id > :p_log_id
 ORDER BY deltas.log_id, deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.words.read_entries()
+-- maintenance.words.read_entries_of_range()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = :k_log_id

@@ -29,7 +29,7 @@ AND threads.namespace >= ?
 AND threads.namespace < ?
 ORDER BY threads.thread_id, threads.namespace
 
--- checkpoints.erase.list_items(narrowed=False, after=False)
+-- checkpoints.erase.list_items_with_metadata(narrowed=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
 FROM store_items
 WHERE store_items.tenant = ?
@@ -485,7 +485,7 @@ ORDER BY threads.active_at DESC
 LIMIT ?
 OFFSET ?
 
--- inspection._statements.count_logs(scope=below, exact=False)
+-- inspection._statements.count_logs_of_namespaces(scope=below, exact=False)
 SELECT count(*) AS logs
 FROM (
   SELECT 1 AS one
@@ -516,7 +516,7 @@ FROM (
   LIMIT ?
   OFFSET ?) AS some_items
 
--- inspection._statements.find_checkpoints()
+-- inspection._statements.find_listed_checkpoints()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = ?
@@ -659,7 +659,7 @@ AND (threads.head_id IS NOT NULL
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
 
--- inspection._statements.read_positions(one=False)
+-- inspection._statements.read_next_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
 FROM threads
 WHERE threads.tenant = ?
@@ -798,7 +798,7 @@ DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce(?, checkpoints.par
   occurred_at = excluded.occurred_at, created_at = excluded.created_at,
   signature = excluded.signature
 
--- log.bulk_delete.count_logs(which=live, scope=namespace)
+-- log.bulk_delete.count_logs_to_delete(which=live, scope=namespace)
 SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = ?
@@ -1916,7 +1916,7 @@ WHERE NOT EXISTS (
 INSERT INTO deltas_search(deltas_search)
 VALUES ('optimize')
 
--- maintenance.anchor_reading.list_heads(which=all, after=True)
+-- maintenance.anchor_reading.list_signed_heads(which=all, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
   threads.updated_at, threads.expires_at, threads.deleted_at, threads.meta, threads.signature
@@ -1927,7 +1927,7 @@ ORDER BY threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
--- maintenance.anchor_reading.list_items(changed=True, after=True)
+-- maintenance.anchor_reading.list_sizes_of_items(changed=True, after=True)
 SELECT store_items.namespace, store_items.updated_at, store_items."key",
   length(store_items.value) AS stored
 FROM store_items
@@ -1942,20 +1942,20 @@ ORDER BY store_items.namespace, store_items.updated_at, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- maintenance.copy.count_rows(table=threads, scope=tenant)
+-- maintenance.copy.count_rows_to_copy(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = ?
+
+-- maintenance.copy.insert_copied_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- maintenance.copy.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
     signature, vector)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- maintenance.copy.insert_row(table=checkpoints)
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- maintenance.copy.list_checksums()
 SELECT deltas.seq, deltas.checksum
@@ -1966,7 +1966,7 @@ ORDER BY deltas.seq
 LIMIT ?
 OFFSET ?
 
--- maintenance.copy.list_heads(scope=tenant, after=True)
+-- maintenance.copy.list_heads_to_copy(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -1978,7 +1978,7 @@ ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
--- maintenance.copy.list_items(scope=tenant, after=True)
+-- maintenance.copy.list_keys_of_items(scope=tenant, after=True)
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
@@ -2002,25 +2002,7 @@ AND embeddings.namespace = ?
 AND embeddings."key" = ?
 ORDER BY embeddings.field, embeddings.model, embeddings.part
 
--- maintenance.copy.read_head()
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.log_id = ?
-
--- maintenance.copy.read_item()
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, store_items.value
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-
--- maintenance.copy.read_rows(table=checkpoints)
+-- maintenance.copy.read_rows_to_copy(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
   checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
@@ -2030,6 +2012,24 @@ WHERE checkpoints.log_id = ?
 AND checkpoints.seq > ?
 AND checkpoints.seq <= ?
 ORDER BY checkpoints.seq
+
+-- maintenance.copy.read_whole_head()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = ?
+
+-- maintenance.copy.read_whole_item()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
 
 -- maintenance.log_positions.list_positions(table=checkpoints)
 SELECT checkpoints.seq, 0 AS stored
@@ -2049,7 +2049,12 @@ AND checkpoints.seq = deltas.seq
 WHERE deltas.log_id = ?
 AND deltas.seq = ?
 
--- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
+-- maintenance.rotate_keys.count_all_vectors(scope=tenant)
+SELECT count(*) AS count_1
+FROM embeddings
+WHERE embeddings.tenant = ?
+
+-- maintenance.rotate_keys.count_rows_by_encryption(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -2059,11 +2064,6 @@ FROM (
   FROM deltas
   WHERE deltas.tenant = ?) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
-
--- maintenance.rotate_keys.count_vectors(scope=tenant)
-SELECT count(*) AS count_1
-FROM embeddings
-WHERE embeddings.tenant = ?
 
 -- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
@@ -2188,7 +2188,7 @@ FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.expires_at <= ?
 
--- maintenance.space.count_threads()
+-- maintenance.space.count_live_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads
 WHERE threads.tenant = ?
@@ -2263,7 +2263,7 @@ WHERE deltas.tenant = ?
 GROUP BY deltas.kind
 ORDER BY deltas.kind
 
--- maintenance.space.measure_logs()
+-- maintenance.space.measure_largest_logs()
 SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
 FROM (
   SELECT deltas.log_id AS log_id, count(*) AS entries,
@@ -2337,7 +2337,7 @@ SELECT integrity_check AS fault
 FROM pragma_integrity_check(100)
 WHERE integrity_check <> 'ok'
 
--- maintenance.verify.database.list_logs(scope=tenant, after=True)
+-- maintenance.verify.database.list_logs_to_verify(scope=tenant, after=True)
 SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
 FROM threads
 WHERE threads.tenant = ?
@@ -2346,7 +2346,7 @@ ORDER BY threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
--- maintenance.verify.database.list_orphans(table=checkpoints)
+-- maintenance.verify.database.list_orphaned_rows(table=checkpoints)
 SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
 FROM checkpoints LEFT OUTER
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -2358,7 +2358,7 @@ ORDER BY checkpoints.log_id
 LIMIT ?
 OFFSET ?
 
--- maintenance.verify.items.count_items()
+-- maintenance.verify.items.count_stored_items()
 SELECT count(*) AS items
 FROM store_items
 WHERE store_items.tenant = ?
@@ -2367,7 +2367,32 @@ AND store_items.namespace < ?
 AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 
--- maintenance.verify.items.list_items(after=True)
+-- maintenance.verify.items.list_last_changes()
+SELECT embeddings.namespace, max(embeddings.change) AS last_change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace > ?
+GROUP BY embeddings.namespace
+ORDER BY embeddings.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.list_orphaned_vectors()
+SELECT embeddings.namespace, embeddings."key", count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items."key" = embeddings."key"))
+GROUP BY embeddings.namespace, embeddings."key"
+ORDER BY embeddings.namespace, embeddings."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.list_stored_items(after=True)
 SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
   SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
   FROM embeddings
@@ -2388,32 +2413,7 @@ ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- maintenance.verify.items.list_last_changes()
-SELECT embeddings.namespace, max(embeddings.change) AS last_change
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace > ?
-GROUP BY embeddings.namespace
-ORDER BY embeddings.namespace
-LIMIT ?
-OFFSET ?
-
--- maintenance.verify.items.list_orphans()
-SELECT embeddings.namespace, embeddings."key", count(*) AS orphans
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND NOT (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = embeddings.tenant
-    AND store_items.namespace = embeddings.namespace
-    AND store_items."key" = embeddings."key"))
-GROUP BY embeddings.namespace, embeddings."key"
-ORDER BY embeddings.namespace, embeddings."key"
-LIMIT ?
-OFFSET ?
-
--- maintenance.verify.items.read_items()
+-- maintenance.verify.items.read_stored_items()
 SELECT store_items.namespace, store_items."key", store_items.version, store_items.codec,
   store_items.checksum, store_items.search_text, store_items.field_terms, store_items.signature,
   store_items.value, store_items.created_at, store_items.updated_at, store_items.expires_at,
@@ -2429,19 +2429,7 @@ AND store_items."key" >= ?
 AND store_items."key" <= ?
 ORDER BY store_items."key"
 
--- maintenance.verify.items.read_vector_sets()
-SELECT store_items."key", store_items.signature, embeddings.signature AS vector_signature
-FROM store_items LEFT OUTER
-JOIN embeddings ON store_items.tenant = embeddings.tenant
-AND store_items.namespace = embeddings.namespace
-AND store_items."key" = embeddings."key"
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" >= ?
-AND store_items."key" <= ?
-ORDER BY store_items."key"
-
--- maintenance.verify.items.read_vectors(native=True)
+-- maintenance.verify.items.read_stored_vectors(native=True)
 SELECT embeddings."key", embeddings.field, embeddings.model, embeddings.part,
   embeddings.dimensions, embeddings.namespace, embeddings.signature AS vector_signature,
   store_items.version, embeddings.vector AS vector
@@ -2454,6 +2442,18 @@ AND embeddings.namespace = ?
 AND embeddings."key" >= ?
 AND embeddings."key" <= ?
 ORDER BY embeddings."key", embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.items.read_vector_sets()
+SELECT store_items."key", store_items.signature, embeddings.signature AS vector_signature
+FROM store_items LEFT OUTER
+JOIN embeddings ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items."key" = embeddings."key"
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" >= ?
+AND store_items."key" <= ?
+ORDER BY store_items."key"
 
 -- maintenance.verify.logs.list_names_without_state()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
@@ -2471,26 +2471,7 @@ ORDER BY checkpoints.seq
 LIMIT ?
 OFFSET ?
 
--- maintenance.verify.logs.read_chain()
-WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
-  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
-  FROM deltas
-  WHERE deltas.log_id = ?
-  AND deltas.seq = ?
-  UNION ALL
-  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.log_id = ?)
-SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
-  chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- maintenance.verify.logs.read_head()
+-- maintenance.verify.logs.read_head_and_last_rows()
 SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
   threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
   threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
@@ -2532,7 +2513,26 @@ FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.seq = ?
 
--- maintenance.verify.logs.read_rows()
+-- maintenance.verify.logs.read_rows_of_state()
+WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = ?
+  AND deltas.seq = ?
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- maintenance.verify.logs.read_rows_to_verify()
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
   deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
   deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
@@ -2582,7 +2582,7 @@ AND NOT EXISTS (
             ' ', ''))) END, ' ', '" AND "') || '")')
 ORDER BY seq
 
--- maintenance.verify.text_indexes.read_state()
+-- maintenance.verify.text_indexes.read_index_state()
 SELECT (
   SELECT count(*)
   FROM sqlite_schema
@@ -2592,7 +2592,7 @@ FROM sqlite_schema
 WHERE type = 'table'
 AND name = ?
 
--- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=0)
+-- maintenance.verify.text_indexes.rebuild_index(index=deltas_search, step=0)
 DROP TRIGGER IF EXISTS deltas_search_insert
 
 -- maintenance.words.count_wordless(table=deltas, scope=tenant)
@@ -2647,7 +2647,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- maintenance.words.read_entries()
+-- maintenance.words.read_entries_of_range()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = ?
@@ -3014,7 +3014,7 @@ AND embeddings.dimensions = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- search._vector_statements.read_changes()
+-- search._vector_statements.read_changed_vectors()
 SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
   embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at,
   embeddings.change

@@ -666,7 +666,7 @@ async def test_a_large_state_does_not_stop_the_event_loop(
     on_trees, on_documents = (
         off_loop.watch(monkeypatch, wire, *names, is_large=is_large)
         for names, is_large in (
-            (("dumps", "encode_state", "decode_state"), lambda tree: is_heavy([tree])),
+            (("dumps", "encode_state_tree", "decode_state_tree"), lambda tree: is_heavy([tree])),
             (("loads",), lambda document: len(document) > LARGE_DOCUMENT),
         )
     )
@@ -676,7 +676,12 @@ async def test_a_large_state_does_not_stop_the_event_loop(
         assert await client.load("thread") == state
 
     seen = on_trees + on_documents
-    assert {name for name, _ in seen} >= {"dumps", "encode_state", "decode_state", "loads"}
+    assert {name for name, _ in seen} >= {
+        "dumps",
+        "encode_state_tree",
+        "decode_state_tree",
+        "loads",
+    }
     assert [name for name, in_the_loop in seen if in_the_loop] == []
 
 

@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 from memalchemy import Database, DatabaseUnreachable, NotFound, Store
 from memalchemy.cli.app import app
 from memalchemy.importers.sources import SOURCES
-from memalchemy.importers.target import Outcome, Target
+from memalchemy.importers.target import ImportOutcome, ImportTarget
 from memalchemy.integrations.google_adk import MemalchemySessionService
 from servers import Postgres
 
@@ -111,8 +111,8 @@ async def fill(service: BaseSessionService) -> list[Session]:
     return [first, other]
 
 
-async def imported(place: str, db: Database, **options: Any) -> list[Outcome]:
-    target = Target(db, **options)
+async def imported(place: str, db: Database, **options: Any) -> list[ImportOutcome]:
+    target = ImportTarget(db, **options)
     async with aclosing(SOURCE.read(place)) as records:
         return [await target.write(record) async for record in records]
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from memalchemy import Database, DatabaseUnreachable, NotFound, Store
 from memalchemy.cli.app import app
 from memalchemy.importers.sources import SOURCES
-from memalchemy.importers.target import Outcome, Target
+from memalchemy.importers.target import ImportOutcome, ImportTarget
 from memalchemy.integrations.llama_index import MemalchemyChatStore
 from servers import Postgres
 
@@ -74,8 +74,8 @@ async def read_all(store: AsyncDBChatStore) -> dict[tuple[str, str], list[ChatMe
     }
 
 
-async def imported(place: str, db: Database, **options: Any) -> list[Outcome]:
-    target = Target(db, **options)
+async def imported(place: str, db: Database, **options: Any) -> list[ImportOutcome]:
+    target = ImportTarget(db, **options)
     async with aclosing(SOURCE.read(place)) as records:
         return [await target.write(record) async for record in records]
 

@@ -35,7 +35,7 @@ from moto.server import ThreadedMotoServer
 
 from memalchemy import Database, DatabaseUnreachable, NotFound, Store
 from memalchemy.importers.sources import SOURCES
-from memalchemy.importers.target import Outcome, Target
+from memalchemy.importers.target import ImportOutcome, ImportTarget
 from memalchemy.integrations.locus import MemalchemyCheckpointer, MemalchemyStore
 from servers import Postgres
 
@@ -139,8 +139,8 @@ def answering_as_opensearch(documents: dict[str, Any]) -> type[BaseHTTPRequestHa
 each_layout = pytest.mark.parametrize("place", LAYOUTS, indirect=True)
 
 
-async def imported(place: str, db: Database, **options: Any) -> list[Outcome]:
-    target = Target(db, **options)
+async def imported(place: str, db: Database, **options: Any) -> list[ImportOutcome]:
+    target = ImportTarget(db, **options)
     return [await target.write(record) async for record in SOURCE.read(place)]
 
 

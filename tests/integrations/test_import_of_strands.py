@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from memalchemy import Database, DatabaseUnreachable, NotFound, Store
 from memalchemy.cli.app import app
 from memalchemy.importers.sources import SOURCES
-from memalchemy.importers.target import Outcome, Target
+from memalchemy.importers.target import ImportOutcome, ImportTarget
 from memalchemy.integrations.strands import MemalchemySessionRepository, MemalchemyStorage
 
 SOURCE = SOURCES["strands"]
@@ -76,8 +76,8 @@ def content(directory: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
 
 
-async def imported(place: Path, db: Database, **options: Any) -> list[Outcome]:
-    target = Target(db, **options)
+async def imported(place: Path, db: Database, **options: Any) -> list[ImportOutcome]:
+    target = ImportTarget(db, **options)
     async with aclosing(SOURCE.read(str(place))) as records:
         return [await target.write(record) async for record in records]
 

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from memalchemy import Database, DatabaseUnreachable, NotFound, Store
 from memalchemy.cli.app import app
 from memalchemy.importers.sources import SOURCES
-from memalchemy.importers.target import Outcome, Target
+from memalchemy.importers.target import ImportOutcome, ImportTarget
 from memalchemy.integrations.lauren_ai import (
     MemalchemyConversationStore,
     MemalchemyUserMemoryStore,
@@ -106,8 +106,8 @@ async def fill(places: dict[str, str]) -> None:
         )
 
 
-async def imported(name: str, place: str, db: Database, **options: Any) -> list[Outcome]:
-    target = Target(db, **options)
+async def imported(name: str, place: str, db: Database, **options: Any) -> list[ImportOutcome]:
+    target = ImportTarget(db, **options)
     return [await target.write(record) async for record in SOURCES[name].read(place)]
 
 

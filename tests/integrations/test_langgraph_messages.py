@@ -41,7 +41,7 @@ from langgraph.types import Send
 from pydantic import BaseModel
 
 from memalchemy.integrations.langgraph import _message_cache
-from memalchemy.integrations.langgraph._message_cache import Cache, Template, dumps, loads
+from memalchemy.integrations.langgraph._message_cache import Cache, Template, dump_typed, load_typed
 
 
 class CustomMessage(HumanMessage):
@@ -95,13 +95,13 @@ def test_bytes_and_messages_are_those_of_langgraphs_serialiser(given: list[BaseM
         expected = SERDE.dumps_typed(given)
     except ormsgpack.MsgpackEncodeError:
         with pytest.raises(ormsgpack.MsgpackEncodeError):
-            dumps(SERDE, given)
+            dump_typed(SERDE, given)
         return
     for _ in range(2):
-        assert dumps(SERDE, given) == expected
+        assert dump_typed(SERDE, given) == expected
     theirs = SERDE.loads_typed(expected)
     for _ in range(2):
-        ours = loads(SERDE, *expected)
+        ours = load_typed(SERDE, *expected)
         assert [m.__dict__ for m in ours] == [m.__dict__ for m in theirs]
         assert list(map(type, ours)) == list(map(type, theirs))
         assert [m.model_fields_set for m in ours] == [m.model_fields_set for m in theirs]
@@ -122,18 +122,18 @@ def test_a_message_that_is_changed_in_place_is_written_as_it_is_now() -> None:
         lambda: message.additional_kwargs.update(x=(1, 2)),
         lambda: setattr(message, "id", "c"),
     ]
-    seen = {dumps(SERDE, [message])}
+    seen = {dump_typed(SERDE, [message])}
     for change in changes:
         change()
-        assert dumps(SERDE, [message]) == SERDE.dumps_typed([message])
-        seen.add(dumps(SERDE, [message]))
+        assert dump_typed(SERDE, [message]) == SERDE.dumps_typed([message])
+        seen.add(dump_typed(SERDE, [message]))
     assert len(seen) == 1 + len(changes)
 
 
 def test_a_message_that_was_read_may_be_changed_and_the_next_one_is_as_it_was_stored() -> None:
-    form, data = dumps(SERDE, [AIMessage("a", response_metadata={"deep": {"list": [1]}})])
+    form, data = dump_typed(SERDE, [AIMessage("a", response_metadata={"deep": {"list": [1]}})])
     for _ in range(3):
-        (found,) = loads(SERDE, form, data)
+        (found,) = load_typed(SERDE, form, data)
         assert (found.content, found.response_metadata) == ("a", {"deep": {"list": [1]}})
         assert found.tool_calls == []
         found.content = "b"
@@ -145,12 +145,12 @@ def test_a_message_that_was_read_before_is_not_validated_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     form, data = SERDE.dumps_typed([HumanMessage("only here, once", id="1")])
-    loads(SERDE, form, data)
+    load_typed(SERDE, form, data)
     made: list[Any] = []
     monkeypatch.setattr(HumanMessage, "__init__", lambda self, **kw: made.append(kw))
     monkeypatch.setattr(HumanMessage, "model_dump", lambda self: made.append(self))
 
-    found = loads(SERDE, form, data)
+    found = load_typed(SERDE, form, data)
     assert (made, found[0].content) == ([], "only here, once")
 
 
@@ -160,18 +160,21 @@ def test_a_serialiser_with_rules_of_its_own_keeps_them() -> None:
             return "mine", b""
 
     given = [HumanMessage("a"), RemoveMessage(id="1"), CustomMessage("b")]
-    assert dumps(Own(), given) == ("mine", b"")
+    assert dump_typed(Own(), given) == ("mine", b"")
     hooked = JsonPlusSerializer(__unpack_ext_hook__=lambda code, data: code)
-    assert loads(hooked, *dumps(SERDE, given)) == [5, 5, 5]
-    assert loads(SERDE, *dumps(SERDE, given))[2] == SERDE.loads_typed(SERDE.dumps_typed(given))[2]
+    assert load_typed(hooked, *dump_typed(SERDE, given)) == [5, 5, 5]
+    assert (
+        load_typed(SERDE, *dump_typed(SERDE, given))[2]
+        == SERDE.loads_typed(SERDE.dumps_typed(given))[2]
+    )
 
 
 def test_what_cannot_be_packed_fails_or_is_pickled_as_without_the_caches() -> None:
     given = [HumanMessage("a"), 2**70]
     with pytest.raises(ormsgpack.MsgpackEncodeError):
-        dumps(SERDE, given)
+        dump_typed(SERDE, given)
     pickling = JsonPlusSerializer(pickle_fallback=True)
-    assert loads(pickling, *dumps(pickling, given)) == given
+    assert load_typed(pickling, *dump_typed(pickling, given)) == given
 
 
 def test_a_cache_is_bounded_in_bytes_and_keeps_what_is_used() -> None:
@@ -237,8 +240,8 @@ def test_values_of_every_type_are_written_and_read_as_by_langgraphs_serialiser(v
     )
     for state in (value, [value, HumanMessage("a")], {"key": value, "message": AIMessage("b")}):
         expected = permissive.dumps_typed(state)
-        assert dumps(permissive, state) == expected
-        theirs, ours = permissive.loads_typed(expected), loads(permissive, *expected)
+        assert dump_typed(permissive, state) == expected
+        theirs, ours = permissive.loads_typed(expected), load_typed(permissive, *expected)
         assert permissive.dumps_typed(ours) == permissive.dumps_typed(theirs)
         assert type(ours) is type(theirs)
 
@@ -255,8 +258,8 @@ def test_another_release_of_the_serialiser_does_all_the_work_itself(
     monkeypatch.setattr(_message_cache, "_read", unused)
     given = [HumanMessage("a", id="1"), CustomMessage("b")]
 
-    assert dumps(SERDE, given) == SERDE.dumps_typed(given)
-    assert loads(SERDE, *dumps(SERDE, given)) == given
+    assert dump_typed(SERDE, given) == SERDE.dumps_typed(given)
+    assert load_typed(SERDE, *dump_typed(SERDE, given)) == given
 
 
 def test_the_installed_serialiser_is_the_one_that_the_caches_were_written_for() -> None:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from memalchemy import Database, NotFound
 from memalchemy.cli.app import app
-from memalchemy.importers.openai_agents import Outcome, count_sessions, import_sessions
+from memalchemy.importers.openai_agents import BranchOutcome, count_sessions, import_sessions
 from memalchemy.integrations.openai_agents import MemalchemySession, MemalchemySessions
 
 
@@ -31,13 +31,13 @@ async def file(tmp_path: Path) -> Path:
     return file
 
 
-async def imported(source: Path | str, db: Database, **options: Any) -> list[Outcome]:
+async def imported(source: Path | str, db: Database, **options: Any) -> list[BranchOutcome]:
     url = f"sqlite:///{source}" if isinstance(source, Path) else source
     async with Database(url, migrate="off") as old:
         return [outcome async for outcome in import_sessions(old, db, **options)]
 
 
-def statuses(outcomes: list[Outcome]) -> list[tuple[str, str, int]]:
+def statuses(outcomes: list[BranchOutcome]) -> list[tuple[str, str, int]]:
     return [(outcome.session_id, outcome.status, outcome.items) for outcome in outcomes]
 
 

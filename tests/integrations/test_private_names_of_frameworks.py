@@ -25,7 +25,7 @@ from strands._async import is_run_async_bridge, run_async
 from subjects import FRAMEWORKS, INSTALLED
 
 from memalchemy import integrations
-from memalchemy.integrations.agent_framework._objects import key_of
+from memalchemy.integrations.agent_framework._objects import qualified_name
 from memalchemy.integrations.locus.checkpointer import SUPERSEDED_SAVES
 from memalchemy.integrations.openai_agents import MemalchemySession
 from memalchemy.integrations.strands import MemalchemyStorage
@@ -63,7 +63,7 @@ def test_the_agent_frameworks_registered_classes_are_named_by_module_and_qualnam
     monkeypatch.setattr(_checkpoint_encoding, "_REGISTERED_CHECKPOINT_TYPE_KEYS", keys := set())
     register_checkpoint_type(TaskVersion)
 
-    assert keys == {key_of(TaskVersion)}
+    assert keys == {qualified_name(TaskVersion)}
 
 
 async def test_strands_marks_the_views_of_its_storages_and_normalises_keys() -> None:

@@ -23,7 +23,7 @@ NOW = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 def rows(server: Recorder, *names: str) -> list[dict[str, Any]]:
     """What was inserted, in the order of *names*."""
-    calls = [c for c in server.calls if c.name == "maintenance.copy.insert_row"]
+    calls = [c for c in server.calls if c.name == "maintenance.copy.insert_copied_row"]
     return [
         {bind.removeprefix("p_"): value for bind, value in c.binds.items()}
         for name in names
@@ -37,14 +37,14 @@ async def test_a_log_goes_to_oracle_and_is_not_committed_if_it_does_not_come_bac
 ) -> None:
     async with Database(f"sqlite:///{tmp_path}/a.db", tenant="acme") as source:
         await Checkpointer(source).save({"text": "hello"}, "", "", {"a": 1})
-        server.answer("maintenance.copy.read_head", Answer(), Answer())
+        server.answer("maintenance.copy.read_whole_head", Answer(), Answer())
 
         with pytest.raises(Corrupt, match="threads"):
             await copy(source, oracle)
 
-    assert "maintenance.copy.insert_row" in server.log
+    assert "maintenance.copy.insert_copied_row" in server.log
     assert server.log[-1] == "rollback"
-    assert "commit" not in server.log[server.log.index("maintenance.copy.insert_row") :]
+    assert "commit" not in server.log[server.log.index("maintenance.copy.insert_copied_row") :]
     (head,) = rows(server, "threads")
     assert head["thread_id"] == "\x1ae"
     assert head["created_at"].tzinfo is None
@@ -87,11 +87,11 @@ async def test_a_copy_from_oracle_reads_each_page_in_one_serializable_transactio
     oracle: Database, server: Recorder, tmp_path: Path
 ) -> None:
     async with Database(f"sqlite:///{tmp_path}/a.db", tenant="acme") as target:
-        server.answer("maintenance.copy.count_rows", *[Answer([{"n": 0}])] * 2)
+        server.answer("maintenance.copy.count_rows_to_copy", *[Answer([{"n": 0}])] * 2)
 
         report = await copy(oracle, target)
 
     assert report.done == 0
     isolated = [line for line in server.log if "ISOLATION_LEVEL" in line.upper()]
     assert any("SERIALIZABLE" in line for line in isolated)
-    assert server.sent().count("maintenance.copy.list_heads") == 2
+    assert server.sent().count("maintenance.copy.list_heads_to_copy") == 2

@@ -22,7 +22,7 @@ from memalchemy.events import Event
 from memalchemy.keys import encode_namespace
 from memalchemy.search import _vector_cache
 from memalchemy.search._vector_cache import MATRICES, MatrixCache
-from memalchemy.search._vector_statements import read_changes, read_positions, read_vectors
+from memalchemy.search._vector_statements import read_changed_vectors, read_positions, read_vectors
 from memalchemy.search.cache_versions import COUNTERS, counter_key
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
 from memalchemy.search.vectors import VectorRanking, nearest
@@ -298,7 +298,7 @@ async def test_statements_find_their_rows_by_an_index(db: Database) -> None:
     await put(db, some(0, 10))
     expected = {
         read_vectors(db.dialect, below=False): "model=? AND dimensions=? AND rowid>?",
-        read_changes(db.dialect): "change (tenant=? AND namespace=? AND change>?",
+        read_changed_vectors(db.dialect): "change (tenant=? AND namespace=? AND change>?",
         read_positions(db.dialect, which="number"): "COVERING INDEX",
     }
     for statement, used in expected.items():

@@ -1067,7 +1067,7 @@ class Checkpointer(Generic[State]):
         statement = pending_writes.read_writes(self.db.dialect)
         check = self._check_of(log)
         rows = await run_query(self.db, statement, binds, connection, check=check)
-        return load.decode_writes(log, checkpoint_id, rows, self.db.keyring)
+        return load.decode_pending_writes(log, checkpoint_id, rows, self.db.keyring)
 
     async def get_writes_batch(
         self,
@@ -1087,7 +1087,9 @@ class Checkpointer(Generic[State]):
         rows: dict[str, list[Any]] = {}
         for row in await self._read_writes(log, _check_ids(checkpoint_ids), connection):
             rows.setdefault(row.label, []).append(row)
-        return {one: load.decode_writes(log, one, rows[one], self.db.keyring) for one in rows}
+        return {
+            one: load.decode_pending_writes(log, one, rows[one], self.db.keyring) for one in rows
+        }
 
     async def _read_writes(
         self, log: Log, ids: Sequence[str], connection: HostConnection | None

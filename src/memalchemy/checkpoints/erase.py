@@ -191,7 +191,7 @@ async def _items_with(
 
 
 def _list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable:
-    return list_items(dialect, narrowed=narrowed, after=after)
+    return list_items_with_metadata(dialect, narrowed=narrowed, after=after)
 
 
 # --- Statements and programs ---------------------------------------------------------------------
@@ -226,7 +226,7 @@ def erase_internal_items(dialect: Dialect) -> Executable:
 
 
 @statement(proves="removed item", narrowed=(False, True), after=(False, True))
-def list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable | None:
+def list_items_with_metadata(dialect: Dialect, narrowed: bool, after: bool) -> Executable | None:
     """Select a page of a tenant's items with their metadata, expired ones too, ordered by key.
 
     With *narrowed*, only those that an index finds by words of their fields; binds

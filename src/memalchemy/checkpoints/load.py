@@ -352,13 +352,13 @@ def snapshot_decoder(
         tip, parent_id, rows = stored
         rebuilt = rebuild_checkpoint(log, tip, keyring, known)
         state = values.decode_state(rebuilt.parts())
-        writes = decode_writes(log, tip.checkpoint_id, rows, keyring)
+        writes = decode_pending_writes(log, tip.checkpoint_id, rows, keyring)
         return rebuilt, Snapshot(tip.checkpoint_id, parent_id, state, writes)
 
     return Decode(decode, lambda stored: 0 if stored is None else int(stored[0].raw_size))
 
 
-def decode_writes(
+def decode_pending_writes(
     log: Log, checkpoint_id: str, rows: Iterable[Any], keyring: Keyring
 ) -> list[PendingWrite]:
     """Decode the pending writes of a checkpoint; return them by (task_path, task_id, index).
@@ -456,7 +456,7 @@ def decode_snapshots(
             row.checkpoint_id,
             row.parent_id,
             values.decode_state(states[row.seq]),
-            decode_writes(
+            decode_pending_writes(
                 log, row.checkpoint_id, by_checkpoint.get(row.checkpoint_id, ()), keyring
             ),
         )

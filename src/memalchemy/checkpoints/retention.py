@@ -77,7 +77,9 @@ class RetentionRun:
         self.report_progress: ProgressCallback = progress or (lambda _: None)
         if progress is not None:
             rows = await self._query(
-                bulk_delete.count_logs(self.db.dialect, which=self.which, scope=self.scope),
+                bulk_delete.count_logs_to_delete(
+                    self.db.dialect, which=self.which, scope=self.scope
+                ),
                 self.scope_binds,
             )
             self.now = replace(self.now, total=int(rows[0][0]))
@@ -98,7 +100,7 @@ class RetentionRun:
 
     async def list_going(self, log: Log) -> set[str]:
         """Return the ids of the checkpoints of a log that no rule keeps."""
-        binds = bulk_delete.batch_binds(self.db.dialect, [log]) | bulk_delete.WHOLE
+        binds = bulk_delete.log_list_binds(self.db.dialect, [log]) | bulk_delete.WHOLE
         ranked = bulk_delete.list_ranked(self.db.dialect)
         rows = await run_query(self.db, ranked, self.values | binds, self.connection)
         return {row.checkpoint_id for row in rows if row.goes}
@@ -108,7 +110,7 @@ class RetentionRun:
     ) -> list[bulk_delete.RemovableLog]:
         """Remove from the logs *found* what no rule keeps; return the logs that were locked."""
         busy: list[bulk_delete.RemovableLog] = []
-        for batch in bulk_delete.batches(self.db.dialect, found):
+        for batch in bulk_delete.transaction_batches(self.db.dialect, found):
             async for skipped in each_proven(batch, self._remove, self.damage):
                 busy += skipped
         return busy
@@ -209,8 +211,8 @@ class RetentionRun:
     ) -> list[bulk_delete.RemovableLog]:
         """Return the busy logs that still exist and still are to be removed from."""
         there: set[Log] = set()
-        for batch in bulk_delete.batches(self.db.dialect, busy):
-            binds = bulk_delete.batch_binds(self.db.dialect, [one.log for one in batch])
+        for batch in bulk_delete.transaction_batches(self.db.dialect, busy):
+            binds = bulk_delete.log_list_binds(self.db.dialect, [one.log for one in batch])
             rows = await self._query(bulk_delete.read_batch(self.db.dialect), binds)
             there.update(
                 Log(self.db.tenant, row.thread_id, row.namespace)

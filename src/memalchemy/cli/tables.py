@@ -36,7 +36,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Bar:
+class BarCell:
     """A cell of a table: a bar that fills the column if *value* is *largest*."""
 
     value: int
@@ -158,7 +158,7 @@ class TableLayout:
         from rich.text import Text
 
         ascii_only = self._console.options.ascii_only
-        if isinstance(value, Bar):
+        if isinstance(value, BarCell):
             return value.render(ascii_only=ascii_only)
         if isinstance(value, Excerpt):
             value = value.render(whole=whole)

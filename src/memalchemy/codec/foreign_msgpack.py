@@ -86,7 +86,7 @@ _TAG = b"\xc1\x81\xa2~p\x92"
 _LENGTHS = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 
 
-def find_content(encoded: bytes) -> tuple[str, int] | None:
+def find_packed_content(encoded: bytes) -> tuple[str, int] | None:
     """Return the format of an encoded `Packed`, and where its bytes begin, which are the rest.
 
     ``None`` if *encoded* is another value.
@@ -101,21 +101,21 @@ def find_content(encoded: bytes) -> tuple[str, int] | None:
     return name.decode("utf-8", "replace"), at + 1 + _LENGTHS[encoded[at]]
 
 
-def added_texts(encoded: bytes, form: str, start: int, old: bytes | None) -> Iterator[str]:
+def added_packed_texts(encoded: bytes, form: str, start: int, old: bytes | None) -> Iterator[str]:
     """Yield the texts of an encoded `Packed` that *old*, an earlier one, did not have.
 
-    *form* and *start* are those of `find_content`.
+    *form* and *start* are those of `find_packed_content`.
     """
     if form != FORMAT:
         return
-    if old is None or find_content(old) is None:
+    if old is None or find_packed_content(old) is None:
         yield from texts(Packed(form, encoded[start:]))
         return
     if (appended := _appended(encoded, start, old)) is not None:
         yield from _texts(appended)
         return
     value = Packed(form, encoded[start:])
-    changes = edits(old[(find_content(old) or ("", 0))[1] :], value.data)
+    changes = edits(old[(find_packed_content(old) or ("", 0))[1] :], value.data)
     if ranges := [(low, high) for low, high in added(changes) if low < high]:
         yield from texts(value, ranges)
 
@@ -125,7 +125,7 @@ def _appended(encoded: bytes, start: int, old: bytes) -> Any:
 
     ``None`` if the value is not a list that begins with all of the old one.
     """
-    before, old_body = _length(old, (find_content(old) or ("", 0))[1])
+    before, old_body = _length(old, (find_packed_content(old) or ("", 0))[1])
     now, body = _length(encoded, start)
     if now is None or before is None or not 0 < now - before < 0x10000:
         return None

@@ -306,10 +306,10 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
         if old is encoded or old == encoded:
             continue
         tagged = encoded[:1] == TAGGED
-        if tagged and (place := foreign_msgpack.find_content(encoded)) is not None:
+        if tagged and (place := foreign_msgpack.find_packed_content(encoded)) is not None:
             # Such keys hold what a framework keeps for itself.
             if not key.startswith(("~", "__")):
-                yield from _texts(foreign_msgpack.added_texts(encoded, *place, old))
+                yield from _texts(foreign_msgpack.added_packed_texts(encoded, *place, old))
             continue
         value = unpack(encoded) if tagged else state[key]
         if not _may_hold_text(value):

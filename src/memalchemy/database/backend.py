@@ -53,7 +53,7 @@ from memalchemy.database.tenant_wall import (
     NO_WALL,
     HostWall,
     TenantWall,
-    read_state,
+    read_wall_state,
     set_tenant_of,
 )
 from memalchemy.dialects import DIALECTS, Dialect, Target, dialect_of, display, parse_url
@@ -265,7 +265,7 @@ class Backend:
         """Read how the tenants are walled for this role, and go by it from now on."""
         if self.dialect.row_level_security is not None:
             self._wall = await self.run_schema_job(
-                lambda connection: read_state(connection, self.dialect, self.schema)
+                lambda connection: read_wall_state(connection, self.dialect, self.schema)
             )
         return self._wall
 
@@ -274,7 +274,7 @@ class Backend:
             if only_if_needed and migrate.usable(connection, schema=self.schema):
                 return []
             if self.dialect.row_level_security is not None and self._is_behind(connection):
-                wall = read_state(connection, self.dialect, self.schema)
+                wall = read_wall_state(connection, self.dialect, self.schema)
                 if not wall.sees_all:
                     raise CapabilityMissing(_sees_one_tenant(wall, "an upgrade"))
             return migrate.upgrade(

@@ -94,7 +94,7 @@ class TenantWall:
 NO_WALL = TenantWall()
 
 
-def read_state(connection: Connection, dialect: Dialect, schema: str | None) -> TenantWall:
+def read_wall_state(connection: Connection, dialect: Dialect, schema: str | None) -> TenantWall:
     """Read the state of the wall for the role of *connection*."""
     if dialect.row_level_security is None:
         return NO_WALL
@@ -144,7 +144,7 @@ class HostWall:
 
         def set_tenant_if_enforced(connection: Connection) -> None:
             if self._is_enforced is None:
-                state = read_state(connection, self._dialect, self._schema)
+                state = read_wall_state(connection, self._dialect, self._schema)
                 state.refuse_shut_out()
                 self._is_enforced = state.enforced > 0
             if self._is_enforced:

@@ -743,7 +743,7 @@ class SQLite(Dialect):
         return Failure.OTHER, name
 
 
-def prepare(
+def prepare_connection(
     connection: sqlite3.Connection,
     *,
     synchronous: str,

@@ -14,7 +14,7 @@ LARGE = 64 * 1024
 LEVEL = 4
 
 
-async def compress(document: bytes) -> bytes:
+async def gzip_document(document: bytes) -> bytes:
     """Return *document* as gzip, the same for the same document."""
     if len(document) < LARGE:
         return gzip.compress(document, LEVEL, mtime=0)

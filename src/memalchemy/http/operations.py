@@ -91,7 +91,7 @@ class Operation:
         *arguments: Any,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
-    ) -> Request:
+    ) -> OperationRequest:
         """Return a request of it, with *arguments* for the parameters of the path.
 
         Raises:
@@ -100,11 +100,11 @@ class Operation:
         given = dict(zip(self.parameters, arguments, strict=True))
         quoted = {name: wire.quote_id(_ENCODERS[name](one)) for name, one in given.items()}
         path = self.path.removeprefix(wire.VERSION_PATH).format_map(quoted)
-        return Request(self, path, query or {}, body)
+        return OperationRequest(self, path, query or {}, body)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OperationRequest:
     """A request of a client.
 
     Args:
@@ -285,7 +285,7 @@ store_delete_matching = _item("store_delete_matching", "POST", NAMESPACE + "/del
 store_forget_namespace = _item("store_forget_namespace", "POST", NAMESPACE + "/forget",
     answer="Count", scopes=("admin",))
 store_get_embedding = _item("store_get_embedding", "GET", VECTOR,
-    query="VectorQuery", answer="ItemVector", problems=(404,))
+    query="ItemVectorQuery", answer="ItemVector", problems=(404,))
 store_put_embedding = _item("store_put_embedding", "PUT", VECTOR,
     body="PutVectorBody", answer="Edited", problems=(404, 409))
 store_put_batch = _item("store_put_batch", "POST", BATCH,

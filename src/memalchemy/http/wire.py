@@ -91,7 +91,7 @@ def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number of JSON")
 
 
-def encode_state(state: Mapping[str, Any], fallback: Any = None) -> dict[str, Any]:
+def encode_state_tree(state: Mapping[str, Any], fallback: Any = None) -> dict[str, Any]:
     """Return a state as a JSON object, with tags for the values that JSON lacks.
 
     Raises:
@@ -103,8 +103,8 @@ def encode_state(state: Mapping[str, Any], fallback: Any = None) -> dict[str, An
     return {key: jsonable(value, pointer("", key), fallback) for key, value in state.items()}
 
 
-def decode_state(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state that `encode_state` encoded.
+def decode_state_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state that `encode_state_tree` encoded.
 
     Raises:
         ValueError: a tag in it has no meaning.
@@ -118,13 +118,13 @@ _TIMES = ("created_at", "occurred_at")
 def encode_info(info: Mapping[str, Any]) -> dict[str, Any]:
     """Encode what `Checkpointer.get_metadata` or a search says of a checkpoint."""
     tree = dict(info) | {name: info[name].isoformat() for name in _TIMES}
-    return tree | {"data": encode_state(info["data"])} if "data" in info else tree
+    return tree | {"data": encode_state_tree(info["data"])} if "data" in info else tree
 
 
 def decode_info(tree: Mapping[str, Any]) -> Any:
     """Return the mapping that `encode_info` encoded."""
     info = dict(tree) | {name: datetime.fromisoformat(tree[name]) for name in _TIMES}
-    return info | {"data": decode_state(tree["data"])} if "data" in tree else info
+    return info | {"data": decode_state_tree(tree["data"])} if "data" in tree else info
 
 
 def decode_checkpoint_info(tree: Mapping[str, Any]) -> CheckpointInfo:

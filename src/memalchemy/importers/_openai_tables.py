@@ -33,7 +33,7 @@ _DETAILS = ("input_tokens_details", "output_tokens_details")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class MessageRow:
     """Row of messages; ``key`` is made of the row's id."""
 
     key: str
@@ -51,7 +51,7 @@ class Branch:
 
     session_id: Any
     name: Any
-    items: list[Item]
+    items: list[MessageRow]
     left_out: list[str] = field(default_factory=list)
     usage: dict[int, dict[str, Any]] = field(default_factory=dict)
 
@@ -177,7 +177,7 @@ def _table(name: str, *columns: str, schema: str | None) -> TableClause:
 class _Read:
     """Item of a row; if it cannot be read, the name of the row and the reason."""
 
-    item: Item | None
+    item: MessageRow | None
     left_out: list[str]
 
     @classmethod
@@ -195,9 +195,9 @@ def _branch(
     return Branch(session_id, name, readable, left_out, usage or {})
 
 
-def _item(row: Any) -> Item:
+def _item(row: Any) -> MessageRow:
     value = parse_json(row.message_data)
-    return Item(f"openai-agents:{row.id}", value, to_utc(row.created_at))
+    return MessageRow(f"openai-agents:{row.id}", value, to_utc(row.created_at))
 
 
 def _used(row: Any) -> dict[str, Any]:

@@ -16,19 +16,19 @@ from memalchemy.database import Database
 from memalchemy.importers._openai_tables import MESSAGES, AgentTables, Branch
 from memalchemy.importers.openai_layout import branch_namespace, usage_key, usage_namespace
 from memalchemy.importers.target import (
-    Log,
-    NewEntry,
+    ImportedEntry,
+    ImportedLog,
+    ImportTarget,
     OnConflict,
     Status,
-    Target,
     Unreadable,
 )
 
-__all__ = ["MESSAGES", "OnConflict", "Outcome", "Status", "count_sessions", "import_sessions"]
+__all__ = ["MESSAGES", "BranchOutcome", "OnConflict", "Status", "count_sessions", "import_sessions"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BranchOutcome:
     """Result for one branch of one session.
 
     The target's branch was empty (``imported``), had the first items (``resumed``), had all items
@@ -55,7 +55,7 @@ async def import_sessions(
     prefix: str = "",
     on_conflict: OnConflict = "error",
     dry_run: bool = False,
-) -> AsyncIterator[Outcome]:
+) -> AsyncIterator[BranchOutcome]:
     """Import the sessions in *source* into *db*; yield the result of each branch, by session id.
 
     *source* is read as of one moment and is not changed. Before its first write, each branch is
@@ -78,11 +78,11 @@ async def import_sessions(
         MemalchemyError: of either database. What was written stays, and another import completes
             it.
     """
-    target = Target(db, prefix=prefix, on_conflict=on_conflict, dry_run=dry_run)
+    target = ImportTarget(db, prefix=prefix, on_conflict=on_conflict, dry_run=dry_run)
     async with AgentTables.open(source, messages_table) as tables, target:
         async for branch in tables.branches():
             done = await target.write(_log_of(branch, prefix))
-            yield Outcome(
+            yield BranchOutcome(
                 f"{prefix}{branch.session_id}",
                 str(branch.name),
                 done.status,
@@ -99,7 +99,7 @@ async def count_sessions(source: Database, *, messages_table: str = MESSAGES) ->
         return await tables.count()
 
 
-def _log_of(branch: Branch, prefix: str) -> Log | Unreadable:
+def _log_of(branch: Branch, prefix: str) -> ImportedLog | Unreadable:
     if not isinstance(branch.session_id, str) or not isinstance(branch.name, str):
         lost = [*branch.left_out, *(item.key for item in branch.items)]
         return Unreadable("log", str(branch.session_id), "has an id that is no text", lost)
@@ -111,10 +111,10 @@ def _log_of(branch: Branch, prefix: str) -> Log | Unreadable:
             for at, used in branch.usage.items()
         ]
 
-    return Log(
+    return ImportedLog(
         branch_namespace(branch.name),
         branch.session_id,
-        [NewEntry(item.key, item.value, item.occurred_at) for item in branch.items],
+        [ImportedEntry(item.key, item.value, item.occurred_at) for item in branch.items],
         items=usage,
         left_out=branch.left_out,
     )

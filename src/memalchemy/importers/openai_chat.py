@@ -32,7 +32,7 @@ CONCURRENCY = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LineOutcome:
     """Result for one line.
 
     The thread was new (``imported``), had the first messages (``resumed``), had all messages
@@ -51,7 +51,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class ParsedLine:
     """Valid line."""
 
     thread_id: str
@@ -89,7 +89,7 @@ def checkpoint_id(number: int) -> str:
     return f"{number:06d}"
 
 
-def parse(line: str | bytes, *, prefix: str = "") -> Thread:
+def parse(line: str | bytes, *, prefix: str = "") -> ParsedLine:
     """Parse one line; *prefix* is put before its thread id.
 
     Raises:
@@ -123,7 +123,7 @@ def parse(line: str | bytes, *, prefix: str = "") -> Thread:
         metadata = check_metadata(found)
     except (NotSerialisable, TooLarge) as error:
         raise BadLine(f"cannot be stored: {error}") from error
-    return Thread(thread_id, messages, metadata)
+    return ParsedLine(thread_id, messages, metadata)
 
 
 async def import_threads(
@@ -132,7 +132,7 @@ async def import_threads(
     *,
     prefix: str = "",
     on_conflict: OnConflict = "error",
-) -> AsyncIterator[Outcome]:
+) -> AsyncIterator[LineOutcome]:
     """Import every line, and yield the results in the order of the lines.
 
     Blank lines are skipped. Before its first write, each thread is compared with the target: one
@@ -154,7 +154,7 @@ async def import_threads(
     """
     if on_conflict not in ("error", "skip", "replace"):
         raise ValueError(f"on_conflict is 'error', 'skip' or 'replace', not {on_conflict!r}")
-    window: deque[tuple[str | None, asyncio.Task[Outcome]]] = deque()
+    window: deque[tuple[str | None, asyncio.Task[LineOutcome]]] = deque()
     try:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -163,7 +163,7 @@ async def import_threads(
             try:
                 thread = parse(line, prefix=prefix)
             except BadLine as error:
-                work = partial(_done, Outcome(number, "bad", problem=str(error)))
+                work = partial(_done, LineOutcome(number, "bad", problem=str(error)))
             else:
                 thread_id = thread.thread_id
                 work = partial(_import, checkpointer, number, thread, on_conflict)
@@ -182,18 +182,18 @@ async def import_threads(
         await asyncio.gather(*unfinished, return_exceptions=True)
 
 
-async def _done(outcome: Outcome) -> Outcome:
+async def _done(outcome: LineOutcome) -> LineOutcome:
     return outcome
 
 
 async def _import(
-    checkpointer: Checkpointer, line: int, thread: Thread, on_conflict: OnConflict
-) -> Outcome:
+    checkpointer: Checkpointer, line: int, thread: ParsedLine, on_conflict: OnConflict
+) -> LineOutcome:
     there = await _count_there(checkpointer, thread)
     status: Status = "imported"
     if there is None:
         if on_conflict != "replace":
-            return Outcome(
+            return LineOutcome(
                 line,
                 "skipped" if on_conflict == "skip" else "conflict",
                 thread.thread_id,
@@ -214,7 +214,7 @@ async def _import(
                 occurred_at=thread.time_of(number),
             )
         except (Conflict, ThreadDeleted):
-            return Outcome(
+            return LineOutcome(
                 line,
                 "conflict",
                 thread.thread_id,
@@ -227,7 +227,7 @@ async def _import(
             logs = LogTimes.of(checkpointer.namespace, thread.thread_id, times)
             await date_logs(checkpointer.db, logs)
     stats = await checkpointer.get_storage_stats(thread.thread_id)
-    return Outcome(
+    return LineOutcome(
         line,
         status,
         thread.thread_id,
@@ -237,7 +237,7 @@ async def _import(
     )
 
 
-async def _count_there(checkpointer: Checkpointer, thread: Thread) -> int | None:
+async def _count_there(checkpointer: Checkpointer, thread: ParsedLine) -> int | None:
     """Count the messages that the stored thread has; return ``None`` if it has anything else."""
     ids = await checkpointer.list_checkpoints(thread.thread_id, len(thread.messages) + 1)
     count = len(ids)

@@ -1,8 +1,8 @@
-"""`Target`: writes what an importer has read elsewhere into a database, and compares it.
+"""`ImportTarget`: writes what an importer has read elsewhere into a database, and compares it.
 
-An importer reads `Log`, `Thread` and `Item` records; all importers write them here. No progress is
-stored: what an earlier import wrote is recognised, so an interrupted import continues when it is
-run again, and a repeated one imports what is new.
+An importer reads `ImportedLog`, `ImportedThread` and `Items` records; all importers write them
+here. No progress is stored: what an earlier import wrote is recognised, so an interrupted import
+continues when it is run again, and a repeated one imports what is new.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from memalchemy.errors import (
     ThreadDeleted,
 )
 from memalchemy.importers.dating import LogTimes, date_logs
-from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, describe_problem
 from memalchemy.keys import check_entry_key
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
-from memalchemy.threads.entry_rows import encode_entry
+from memalchemy.threads.entry_rows import entry_binds
 
 OnConflict = Literal["error", "skip", "replace"]
 Status = Literal["imported", "resumed", "unchanged", "replaced", "skipped", "conflict", "bad"]
@@ -57,7 +57,7 @@ _REHEARSALS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class NewEntry:
+class ImportedEntry:
     """Entry of a log, with the key by which a later import recognises it."""
 
     key: str
@@ -66,7 +66,7 @@ class NewEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class ImportedLog:
     """Entries of a log, in order: a session, a conversation.
 
     Args:
@@ -77,7 +77,7 @@ class Log:
 
     namespace: tuple[str, ...]
     thread_id: str
-    entries: Sequence[NewEntry]
+    entries: Sequence[ImportedEntry]
     items: Callable[[Sequence[int]], Iterable[NewItem]] | None = None
     left_out: Sequence[str] = ()
     label: str = ""
@@ -118,7 +118,7 @@ def _no_writes(there: Sequence[PendingWrite], given: Sequence[PendingWrite]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class ImportedThread:
     """Checkpoints of a thread, which are read one by one: together they may be large.
 
     Args:
@@ -140,7 +140,7 @@ class Thread:
     options: Mapping[str, Any] = field(default_factory=dict)
     left_out: Sequence[str] = ()
     label: str = ""
-    below: Sequence[Thread] | None = None
+    below: Sequence[ImportedThread] | None = None
     compare_writes: Callable[
         [Sequence[PendingWrite], Sequence[PendingWrite]], WritesThere | None
     ] = _no_writes
@@ -152,7 +152,7 @@ class Items:
     """Store items that belong together; each is compared and written for itself.
 
     Args:
-        left_out: as for `Log`.
+        left_out: as for `ImportedLog`.
         renewable: an item that an earlier import wrote gives way to a later one, and one that was
             written here since stays. The two are told apart by their metadata, so those of the
             items must be some that the framework's adapter does not write.
@@ -179,7 +179,7 @@ class Whole:
         extends: returns whether the value is what is there and more: the source went on since an
             earlier import. Without it, every value that differs is a conflict.
         missing: counts what *write* adds to what is there, for `Outcome.written`; 1 without it.
-        left_out: as for `Log`.
+        left_out: as for `ImportedLog`.
         unreadable: the number of parts that are left out besides, for the *reason*.
         logs: returns the logs in which the value is stored, with the times of its content. It is
             called with the database and with what is put before every thread id.
@@ -214,11 +214,11 @@ class Unreadable:
     left_out: Sequence[str] = ()
 
 
-Record = Log | Thread | Items | Whole | Unreadable
+Record = ImportedLog | ImportedThread | Items | Whole | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ImportOutcome:
     """Result for one record.
 
     The target had none of it (``imported``), its first part (``resumed``), all (``unchanged``), or
@@ -240,7 +240,7 @@ class Outcome:
     left_out: tuple[str, ...] = ()
 
 
-class Target:
+class ImportTarget:
     """Database that is imported into.
 
     Before its first write, each record is compared with what is there. One of which exactly the
@@ -282,7 +282,7 @@ class Target:
         self._held: Database | None = None
         self._rehearsals = count()
 
-    async def write(self, record: Record) -> Outcome:
+    async def write(self, record: Record) -> ImportOutcome:
         """Import a record, and return what became of it.
 
         Raises:
@@ -291,7 +291,7 @@ class Target:
                 it.
         """
         if isinstance(record, Unreadable):
-            return Outcome(
+            return ImportOutcome(
                 record.kind,
                 record.label,
                 "bad",
@@ -299,20 +299,24 @@ class Target:
                 problem=record.problem,
                 left_out=tuple(record.left_out),
             )
-        outcome = Outcome(_kind_of(record), record.label, "bad", left_out=tuple(record.left_out))
+        outcome = ImportOutcome(
+            _kind_of(record), record.label, "bad", left_out=tuple(record.left_out)
+        )
         if isinstance(record, Whole):
             outcome = replace(outcome, reason=record.reason or outcome.reason)
         done = await self._write(record, outcome)
         unreadable = done.unreadable + len(done.left_out)
         return replace(done, unreadable=unreadable + getattr(record, "unreadable", 0))
 
-    async def _write(self, record: Log | Thread | Items | Whole, outcome: Outcome) -> Outcome:
+    async def _write(
+        self, record: ImportedLog | ImportedThread | Items | Whole, outcome: ImportOutcome
+    ) -> ImportOutcome:
         try:
-            if isinstance(record, (Log, Thread)) and not record.label:
+            if isinstance(record, (ImportedLog, ImportedThread)) and not record.label:
                 outcome = replace(outcome, name=self.prefix + record.thread_id)
-            if isinstance(record, Log):
+            if isinstance(record, ImportedLog):
                 return await self._write_log(record, outcome)
-            if isinstance(record, Thread):
+            if isinstance(record, ImportedThread):
                 return await self._write_thread(record, outcome)
             if isinstance(record, Whole):
                 return await self._write_whole(record, outcome)
@@ -349,7 +353,7 @@ class Target:
 
     # --- Logs ------------------------------------------------------------------------------------
 
-    async def _write_log(self, given: Log, outcome: Outcome) -> Outcome:
+    async def _write_log(self, given: ImportedLog, outcome: ImportOutcome) -> ImportOutcome:
         log = ThreadLog(self.db, namespace=given.namespace, index_text=self.index_text)
         thread_id = self.prefix + given.thread_id
         refused = {at: why for at, one in enumerate(given.entries) if (why := _refusal(one))}
@@ -396,7 +400,7 @@ class Target:
         self,
         log: ThreadLog,
         thread_id: str,
-        entries: Sequence[NewEntry],
+        entries: Sequence[ImportedEntry],
         reading: LogReading,
         there: int,
         replacing: HostConnection | None = None,
@@ -429,7 +433,7 @@ class Target:
 
     # --- Threads of checkpoints ------------------------------------------------------------------
 
-    async def _write_thread(self, given: Thread, outcome: Outcome) -> Outcome:
+    async def _write_thread(self, given: ImportedThread, outcome: ImportOutcome) -> ImportOutcome:
         thread_id = self.prefix + given.thread_id
         logs, here = [_Readable(given)], [self._checkpointer(given, self.db)]
         nowhere: list[str] = []  # namespaces that no log can have
@@ -437,7 +441,7 @@ class Target:
             try:
                 here.append(self._checkpointer(one, self.db))
             except UNREADABLE as error:
-                nowhere.append(f"namespace {'/'.join(one.namespace)}: {problem_of(error)}")
+                nowhere.append(f"namespace {'/'.join(one.namespace)}: {describe_problem(error)}")
             else:
                 logs.append(_Readable(one))
         plans = [await _plan(log, one, thread_id) for log, one in zip(logs, here, strict=True)]
@@ -496,7 +500,7 @@ class Target:
             unreadable=gone,
         )
 
-    def _checkpointer(self, given: Thread, db: Database) -> Checkpointer:
+    def _checkpointer(self, given: ImportedThread, db: Database) -> Checkpointer:
         options = {"index_text": self.index_text, **given.options}
         if not self.index_text:
             options["index_text"] = False
@@ -577,7 +581,7 @@ class Target:
 
     # --- Items -----------------------------------------------------------------------------------
 
-    async def _write_items(self, given: Items, outcome: Outcome) -> Outcome:
+    async def _write_items(self, given: Items, outcome: ImportOutcome) -> ImportOutcome:
         """Import each item for itself: one that differs does not keep the others back."""
         store = Store(self.db)
         left_out = list(outcome.left_out)
@@ -619,7 +623,7 @@ class Target:
             await store.put_batch(items, index=None if self.index_text else False)
         except UNREADABLE as error:
             if len(items) == 1:
-                left_out.append(f"{_name_of(items[0])}: {problem_of(error)}")
+                left_out.append(f"{_name_of(items[0])}: {describe_problem(error)}")
                 return []
             half = len(items) // 2
             halves = items[:half], items[half:]
@@ -633,7 +637,7 @@ class Target:
 
     # --- Values of adapters ----------------------------------------------------------------------
 
-    async def _write_whole(self, given: Whole, outcome: Outcome) -> Outcome:
+    async def _write_whole(self, given: Whole, outcome: ImportOutcome) -> ImportOutcome:
         found = await _asked(given.read(self.db, self.prefix))
         try:
             status = self._status_of_whole(given, found)
@@ -698,7 +702,7 @@ class Target:
                 if _is_same(await _asked(given.read(db, self.prefix)), given.value):
                     return None
             except (MemalchemyError, *UNREADABLE) as error:
-                return problem_of(error)
+                return describe_problem(error)
         return _LOSSY
 
     def _status_of_whole(self, given: Whole, found: Any) -> Status:
@@ -719,15 +723,15 @@ class Target:
         return "resumed" if there else "imported"
 
 
-def _kind_of(record: Log | Thread | Items | Whole) -> Kind:
+def _kind_of(record: ImportedLog | ImportedThread | Items | Whole) -> Kind:
     if isinstance(record, Whole):
         return record.kind
-    if isinstance(record, Log):
+    if isinstance(record, ImportedLog):
         return "log"
-    return "thread" if isinstance(record, Thread) else "item"
+    return "thread" if isinstance(record, ImportedThread) else "item"
 
 
-def _count_there(entries: Sequence[Entry], given: Sequence[NewEntry]) -> int | None:
+def _count_there(entries: Sequence[Entry], given: Sequence[ImportedEntry]) -> int | None:
     """Count the entries that a log has; return ``None`` if it has anything else.
 
     A log that went on after it was imported has all of them.
@@ -750,7 +754,7 @@ class _Counts:
 class _Readable:
     """Checkpoints of a thread that can be read, and the names of those that are left out."""
 
-    def __init__(self, given: Thread) -> None:
+    def __init__(self, given: ImportedThread) -> None:
         self.given = given
         self.left_out: dict[str, str] = {}
         self.gone: set[str] = set()
@@ -777,7 +781,7 @@ class _Readable:
 
     def leave(self, checkpoint_id: str, error: BaseException) -> None:
         """Note that a checkpoint is left out."""
-        self.left_out[checkpoint_id] = problem_of(error)
+        self.left_out[checkpoint_id] = describe_problem(error)
         self.times.pop(checkpoint_id, None)
 
     def names(self) -> Iterable[str]:
@@ -883,7 +887,7 @@ async def _put_writes(
 
 
 async def _read_back(
-    given: Thread,
+    given: ImportedThread,
     checkpointer: Checkpointer,
     thread_id: str,
     wanted: NewCheckpoint,
@@ -902,14 +906,14 @@ async def _read_back(
     raise _corrupt(f"checkpoint {wanted.checkpoint_id!r} of thread {thread_id!r}")
 
 
-def _failed(outcome: Outcome, error: Exception) -> Outcome:
+def _failed(outcome: ImportOutcome, error: Exception) -> ImportOutcome:
     """Return the outcome of a record whose import an error has ended."""
     if isinstance(error, (Conflict, ThreadDeleted)):
         return replace(outcome, status="conflict", problem=_CHANGED)
-    return replace(outcome, status="bad", problem=problem_of(error))
+    return replace(outcome, status="bad", problem=describe_problem(error))
 
 
-def _with_left_out(outcome: Outcome, logs: Sequence[_Readable]) -> Outcome:
+def _with_left_out(outcome: ImportOutcome, logs: Sequence[_Readable]) -> ImportOutcome:
     own = [*outcome.left_out, *(one for log in logs[1:] for one in log.given.left_out)]
     return replace(outcome, left_out=(*own, *(one for log in logs for one in log.names())))
 
@@ -926,14 +930,14 @@ async def _asked(adapter: Awaitable[Any]) -> Any:
         raise
 
 
-def _refusal(entry: NewEntry) -> str | None:
+def _refusal(entry: ImportedEntry) -> str | None:
     """Return why an entry cannot be stored; ``None`` if it can."""
     try:
         check_entry_key(entry.key)
         check_time(entry.occurred_at, "occurred_at=")
-        encode_entry(entry.value, indexes_text=True)
+        entry_binds(entry.value, indexes_text=True)
     except UNREADABLE as error:
-        return problem_of(error)
+        return describe_problem(error)
     return None
 
 
@@ -969,7 +973,7 @@ async def _items_there(
         found = await store.get_items([(one.namespace, one.key) for one in items], refresh=False)
     except UNREADABLE as error:
         if len(items) == 1:
-            left_out.append(f"{_name_of(items[0])}: {problem_of(error)}")
+            left_out.append(f"{_name_of(items[0])}: {describe_problem(error)}")
             return {}, []
         half = len(items) // 2
         there, readable = await _items_there(store, items[:half], left_out)

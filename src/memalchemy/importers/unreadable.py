@@ -30,7 +30,7 @@ class Unusable(ValueError):
     """A record, or a field of it, is not what it should be. The message quotes none of it."""
 
 
-def problem_of(error: BaseException) -> str:
+def describe_problem(error: BaseException) -> str:
     """Describe the problem of a record from an error that it caused, without quoting the record."""
     if isinstance(error, Unusable):
         return str(error)
@@ -57,11 +57,11 @@ def read_or_leave(make: Callable[[], T], name: str, left_out: list[str]) -> T | 
     try:
         return make()
     except UNREADABLE as error:
-        left_out.append(f"{name}: {problem_of(error)}")
+        left_out.append(f"{name}: {describe_problem(error)}")
         return None
 
 
-def text_of(row: Mapping[str, Any], name: str) -> str:
+def text_field(row: Mapping[str, Any], name: str) -> str:
     """Return a field that is a text.
 
     Raises:

@@ -38,7 +38,7 @@ def internal_binds(*, shown: bool) -> dict[str, Any]:
     return dict.fromkeys(names, _NONE) | dict(zip(names, patterns, strict=False))
 
 
-def is_internal(namespace: tuple[str, ...]) -> bool:
+def holds_internal_items(namespace: tuple[str, ...]) -> bool:
     """Return whether a namespace holds internal items alone."""
     path = encode_namespace(namespace)
     return any(_expression(pattern).fullmatch(path) for pattern in _patterns())

@@ -30,7 +30,7 @@ def log_of(db: Database, thread_id: str, namespace: Iterable[str]) -> Log:
     return Log(db.tenant, check_thread_id(thread_id), path)
 
 
-async def read_heads(db: Database, logs: Sequence[Log]) -> list[Any]:
+async def find_heads(db: Database, logs: Sequence[Log]) -> list[Any]:
     """Return the heads of those logs that are there and hold something, in any order."""
     found: list[Any] = []
     listed = [(log.key,) for log in logs]
@@ -39,13 +39,13 @@ async def read_heads(db: Database, logs: Sequence[Log]) -> list[Any]:
     return found
 
 
-async def read_head(db: Database, log: Log) -> Any:
+async def find_head(db: Database, log: Log) -> Any:
     """Return the head of a log.
 
     Raises:
         NotFound: there is no such log, or it is empty.
     """
-    rows = await read_heads(db, [log])
+    rows = await find_heads(db, [log])
     if not rows:
         namespace = "/".join(decode_namespace(log.namespace)) or "/"
         raise NotFound(f"there is no thread {log.thread_id!r} in namespace {namespace}")

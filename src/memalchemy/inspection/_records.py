@@ -81,7 +81,7 @@ def item_record(
     }
 
 
-def kind_of(item: StoreItem) -> str:
+def item_kind(item: StoreItem) -> str:
     """Return the kind of an item, such as a fact, from its shape and its namespace."""
     value, namespace = item.value, item.namespace
     if isinstance(value, dict):

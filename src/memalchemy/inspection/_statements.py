@@ -152,7 +152,7 @@ def next_namespace(dialect: Dialect) -> Executable:
 
 
 @statement(scope=("below", "namespace"), exact=(False, True))
-def count_logs(dialect: Dialect, scope: str, exact: bool) -> Executable:
+def count_logs_of_namespaces(dialect: Dialect, scope: str, exact: bool) -> Executable:
     """Count the logs of a namespace, up to ``p_limit``.
 
     Unless *exact*, deleted and empty ones count too: an index alone is read.
@@ -196,7 +196,7 @@ def changed_logs(dialect: Dialect) -> Executable:
 
 
 @statement(unproven=FOUND)
-def find_checkpoints(dialect: Dialect) -> Executable:
+def find_listed_checkpoints(dialect: Dialect) -> Executable:
     """Select the ids and positions of those checkpoints of a log that ``p_keys`` lists."""
     named = dialect.statements.rows_from_list("p_keys", ("checkpoint_id",))
     ids: Any = select(named.c.checkpoint_id)
@@ -333,7 +333,7 @@ def list_vectors(dialect: Dialect) -> Executable:
 
 
 @statement(proves="log", one=(False, True))
-def read_positions(dialect: Dialect, one: bool) -> Executable:
+def read_next_positions(dialect: Dialect, one: bool) -> Executable:
     """Select the live logs of a thread with their next positions, the last written first.
 
     With *one* that log alone.

@@ -16,7 +16,7 @@ from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._logs import log_of
 from memalchemy.inspection._records import Record, step_record, time
 from memalchemy.inspection.inspector import Inspector
-from memalchemy.inspection.messages import message, plain
+from memalchemy.inspection.messages import message, unwrapped
 from memalchemy.inspection.writes import INTERRUPT, NULL_TASK, RESUME, interrupts_of_write
 from memalchemy.keys import check_thread_id, decode_namespace
 from memalchemy.log import Log
@@ -162,7 +162,7 @@ class Activity:
         else:
             binds = {"k_tenant": self._db.tenant, "k_thread_id": self._thread_id, "p_limit": limit}
         # A replica could be behind the one that answered before.
-        statement = statements.read_positions(self._db.dialect, one=self._only is not None)
+        statement = statements.read_next_positions(self._db.dialect, one=self._only is not None)
         heads = await run_query(self._db, statement, binds)
         if not heads:
             was = "was deleted, or has expired" if self._seen else "does not exist"
@@ -229,7 +229,7 @@ class Activity:
 
     def _writes(self, one: _Row) -> Iterator[Record]:
         row = one.row
-        for write in load.decode_writes(one.log, row.label, [row], self._db.keyring):
+        for write in load.decode_pending_writes(one.log, row.label, [row], self._db.keyring):
             shared = {
                 "checkpoint_id": row.label,
                 "task_id": write.task_id,
@@ -240,7 +240,7 @@ class Activity:
                     yield {"kind": "interrupt", **shared, **interrupt, "answered": False}
             else:
                 place = {"channel": write.channel, "index": write.index}
-                yield {"kind": "write", **shared, **place, "value": plain(write.value)}
+                yield {"kind": "write", **shared, **place, "value": unwrapped(write.value)}
 
 
 def _mark_answered(records: Iterable[Record]) -> None:

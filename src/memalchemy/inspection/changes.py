@@ -12,10 +12,10 @@ from typing import Any
 from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.database import Database
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._internal import internal_binds, is_internal, places
+from memalchemy.inspection._internal import holds_internal_items, internal_binds, places
 from memalchemy.inspection._logs import Namespace, query
 from memalchemy.inspection._records import Record
-from memalchemy.inspection.store import SORTED, count_items
+from memalchemy.inspection.store import SORTED, count_items_up_to
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log.tables import truncate_to_second
 from memalchemy.search.scope import scope_binds
@@ -83,8 +83,8 @@ async def _changed_items(
     db: Database, scope: ItemScope, after: datetime
 ) -> tuple[int, Sequence[Any]]:
     """Return the number of items of a scope, and those written since the second of *after*."""
-    internal = is_internal(scope.namespace)
-    count = await count_items(
+    internal = holds_internal_items(scope.namespace)
+    count = await count_items_up_to(
         db, scope.namespace, below=scope.below, internal=internal, most=SORTED
     )
     if scope.below and count >= SORTED:

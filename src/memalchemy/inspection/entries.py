@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from memalchemy.contracts import Entry
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
-from memalchemy.inspection._logs import log_of, read_head
+from memalchemy.inspection._logs import find_head, log_of
 from memalchemy.inspection._records import Record, entry_record
 from memalchemy.inspection.tree import tree, value_at
 from memalchemy.keys import decode_namespace
@@ -28,7 +28,7 @@ async def list_entries(
     log = log_of(db, thread_id, namespace)
     found = await read_tail(db, log, limit + 1, before)
     if not found and before is None:
-        await read_head(db, log)
+        await find_head(db, log)
     shown = found[-limit:]
     return {
         "entries": await asyncio.to_thread(lambda: [entry_record(one) for one in shown]),

@@ -15,19 +15,19 @@ from memalchemy.inspection.diff import read_diff
 from memalchemy.inspection.entries import list_entries, read_entry
 from memalchemy.inspection.memories import list_memories
 from memalchemy.inspection.search import KINDS, search
-from memalchemy.inspection.states import States, read_state
-from memalchemy.inspection.storage import Storage
+from memalchemy.inspection.states import States, read_state_tree
+from memalchemy.inspection.storage import StorageMeter
 from memalchemy.inspection.store import (
-    count_items,
-    list_items,
-    list_namespaces,
+    count_items_up_to,
+    list_child_namespaces,
+    list_item_records,
     list_neighbours,
-    read_item,
+    read_item_tree,
 )
 from memalchemy.inspection.threads import list_threads, read_thread
 from memalchemy.inspection.timeline import read_timeline
 from memalchemy.inspection.transcript import read_added_messages, read_text, read_transcript
-from memalchemy.inspection.writes import read_interrupts, read_writes
+from memalchemy.inspection.writes import read_interrupts, read_pending_writes
 from memalchemy.keys import check_namespace
 from memalchemy.store import Store
 
@@ -61,7 +61,7 @@ class Inspector:
         self.db = check_database(db, self)
         self._store = Store(db, refresh_ttl=False)
         self._states = States(db, cache_bytes)
-        self._storage = Storage(db)
+        self._storage = StorageMeter(db)
 
     # --- The database -----------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ class Inspector:
         In a large database, where ``estimated`` is true, sizes are projected from a random sample.
         """
         sums = await self._storage.sums()
-        items = await count_items(self.db, (), below=True, most=COUNTED)
+        items = await count_items_up_to(self.db, (), below=True, most=COUNTED)
         return {
             "database": str(getattr(self.db.identity, "display", self.db.dialect.name)),
             "dialect": self.db.dialect.name,
@@ -239,7 +239,9 @@ class Inspector:
         offset: int = 0,
     ) -> Record:
         """Return a value within a state, as a tree: everything of it, in pages of 100 children."""
-        return await read_state(self._states, thread_id, namespace, at=at, path=path, offset=offset)
+        return await read_state_tree(
+            self._states, thread_id, namespace, at=at, path=path, offset=offset
+        )
 
     async def diff(
         self,
@@ -261,7 +263,7 @@ class Inspector:
         self, thread_id: str, namespace: Iterable[str] = (), *, at: str | None = None
     ) -> Record:
         """Return the pending writes of a checkpoint, and the interrupts that it waits with."""
-        return await read_writes(self._states, thread_id, namespace, at=at)
+        return await read_pending_writes(self._states, thread_id, namespace, at=at)
 
     async def interrupts(
         self, thread_id: str, namespace: Iterable[str] = (), *, at: str | None = None
@@ -285,7 +287,7 @@ class Inspector:
         items, such as the index of episodes by time, are left out unless *internal* is set or
         *namespace* is one of theirs.
         """
-        return await list_namespaces(
+        return await list_child_namespaces(
             self._store, namespace, internal=internal, cursor=cursor, limit=limit
         )
 
@@ -305,7 +307,7 @@ class Inspector:
         With a *query* they are those that hold its words, the best first. Internal items are left
         out as `namespaces` does it.
         """
-        return await list_items(
+        return await list_item_records(
             self._store,
             namespace,
             query,
@@ -319,7 +321,7 @@ class Inspector:
         self, namespace: Iterable[str], key: str, *, path: str = "", offset: int = 0
     ) -> Record:
         """Return an item with its value, or what is under *path* in it, as a tree."""
-        return await read_item(self._store, namespace, key, path=path, offset=offset)
+        return await read_item_tree(self._store, namespace, key, path=path, offset=offset)
 
     async def neighbours(self, namespace: Iterable[str], key: str, *, limit: int = 10) -> Record:
         """Return the items of the namespace whose vectors are nearest to the item's first one."""

@@ -60,7 +60,7 @@ def message(
     the time is the one that the message itself states, if it does. With *whole* nothing is cut, and
     arguments and ``value`` are plain values in the place of trees.
     """
-    given = plain(value)
+    given = unwrapped(value)
     found = _parts(given)
     happened = occurred_at or _time_of(given)
     record: Message = {
@@ -88,7 +88,7 @@ def message(
 
 def whole_texts(value: Any) -> dict[str, Any]:
     """Return the uncut text, thought and results of a message."""
-    given = plain(value)
+    given = unwrapped(value)
     found = _parts(given)
     text = found["text"] if found["role"] else preview(given, 1_000_000)
     return {"text": text, "thought": found["thought"], "results": found["results"]}
@@ -234,7 +234,7 @@ def _in_utc(moment: datetime) -> datetime | None:
         return None
 
 
-def plain(value: Any) -> Any:
+def unwrapped(value: Any) -> Any:
     """Return a value without the forms in which frameworks store objects, for `messages`."""
     return _plain(value, ADAPTERS.objects())
 
@@ -279,7 +279,7 @@ def is_message(value: Any) -> bool:
 
 
 def _shallow(value: Any) -> Any:
-    """Return a value as `plain` does, without looking at what is in it."""
+    """Return a value as `unwrapped` does, without looking at what is in it."""
     forms = ADAPTERS.objects()
     while True:
         value = resolved(value)

@@ -11,7 +11,7 @@ from memalchemy.codec.search_text import highlighted, joined_texts, query_terms,
 from memalchemy.contracts import check_limit, check_query
 from memalchemy.database import READ_REPLICA, Database
 from memalchemy.errors import InvalidArgument
-from memalchemy.inspection._internal import is_internal
+from memalchemy.inspection._internal import holds_internal_items
 from memalchemy.inspection._records import Record, framework_of, time
 from memalchemy.keys import check_namespace, check_thread_id, decode_namespace, encode_namespace
 from memalchemy.log import Log
@@ -94,7 +94,11 @@ async def search(
 
     async def items() -> list[Record]:
         hits = await store.search(place, query, limit, prefix=below)
-        shown = [hit for hit in hits if is_internal(place) or not is_internal(hit.namespace)]
+        shown = [
+            hit
+            for hit in hits
+            if holds_internal_items(place) or not holds_internal_items(hit.namespace)
+        ]
         return await asyncio.to_thread(lambda: [_item(hit, terms) for hit in shown])
 
     searches: dict[str, Callable[[], Awaitable[list[Record]]]] = {

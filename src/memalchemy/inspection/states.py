@@ -16,7 +16,7 @@ from memalchemy.database import Database
 from memalchemy.errors import NotFound
 from memalchemy.inspection._logs import log_of
 from memalchemy.inspection._records import Record
-from memalchemy.inspection.messages import is_empty, messages_of, plain
+from memalchemy.inspection.messages import is_empty, messages_of, unwrapped
 from memalchemy.inspection.tree import resolved, tree, value_at
 from memalchemy.keys import decode_namespace
 from memalchemy.log import Log
@@ -140,7 +140,7 @@ def checkpointer_of(db: Database, log: Log) -> Checkpointer:
     return Checkpointer(db, namespace=decode_namespace(log.namespace))
 
 
-async def read_state(
+async def read_state_tree(
     states: States,
     thread_id: str,
     namespace: Iterable[str] = (),
@@ -166,7 +166,7 @@ def _merged(pieces: Sequence[Any]) -> Any:
     places: dict[Any, int] = {}
     for piece in pieces:
         for one in piece if isinstance(piece, list) else [piece]:
-            known = plain(one)
+            known = unwrapped(one)
             id_ = known.get("id") if isinstance(known, dict) else None
             if isinstance(id_, str) and id_ in places:
                 joined[places[id_]] = one

@@ -13,12 +13,12 @@ from memalchemy.database import Database
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._logs import query, read_heads
+from memalchemy.inspection._logs import find_heads, query
 from memalchemy.inspection._records import Record, framework_of
 from memalchemy.inspection.threads import thread_records
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log import Log
-from memalchemy.maintenance.space import count_threads, measure_namespaces
+from memalchemy.maintenance.space import count_live_threads, measure_namespaces
 
 EXACT = 5_000
 """Logs up to which sums are exact; of more, those of a random sample are projected."""
@@ -32,7 +32,7 @@ MEASURED_FOR = timedelta(seconds=60)
 """Time for which a measurement of a large database is shown again."""
 
 
-class Storage:
+class StorageMeter:
     """Storage of a database by framework, thread and kind; measured at most once a minute."""
 
     def __init__(self, db: Database) -> None:
@@ -104,7 +104,7 @@ class Storage:
             Log(self.db.tenant, share.thread_id, encode_namespace(share.namespace))
             for share in measured.largest
         ]
-        heads = {head.log_id: head for head in await read_heads(self.db, logs)}
+        heads = {head.log_id: head for head in await find_heads(self.db, logs)}
         known = [heads[log.key] for log in logs if log.key in heads]
         largest = await thread_records(self.db, known)
         self._measured = (
@@ -155,7 +155,7 @@ async def _sum_frameworks(db: Database) -> Record:
         frameworks = await _count_logs(db, exact=True) if not estimated else frameworks
     threads = sum(frameworks.values())
     if not estimated:
-        threads = (await query(db, count_threads, {"k_tenant": db.tenant}))[0][0]
+        threads = (await query(db, count_live_threads, {"k_tenant": db.tenant}))[0][0]
     sums = {name: [0, 0, 0] for name in frameworks}
     for row in rows:
         name = framework_of(decode_namespace(row.namespace))
@@ -194,7 +194,7 @@ async def _count_logs(db: Database, *, exact: bool) -> dict[str, int]:
         binds = namespace_binds(db.tenant, path, below=scope == "below")
         counted = await query(
             db,
-            partial(statements.count_logs, scope=scope, exact=exact),
+            partial(statements.count_logs_of_namespaces, scope=scope, exact=exact),
             binds | {"p_limit": MAX_LIMIT},
         )
         found[name] = found.get(name, 0) + int(counted[0].logs)

@@ -13,9 +13,9 @@ from memalchemy.contracts import StoreItem
 from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument, KeyMissing, NotEncrypted, NotFound
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._internal import internal_binds, is_internal, places
+from memalchemy.inspection._internal import holds_internal_items, internal_binds, places
 from memalchemy.inspection._logs import Namespace, query
-from memalchemy.inspection._records import Record, item_preview, item_record, kind_of
+from memalchemy.inspection._records import Record, item_kind, item_preview, item_record
 from memalchemy.inspection.tree import tree, value_at
 from memalchemy.keys import check_namespace, decode_namespace, encode_namespace
 from memalchemy.log.scan import run_query
@@ -23,7 +23,7 @@ from memalchemy.protection.signed_items import check_vector_sets
 from memalchemy.search.scope import key_lists, scope_binds
 from memalchemy.statements import Program
 from memalchemy.store import Store
-from memalchemy.store.read import decode_value
+from memalchemy.store.read import decode_item_value
 
 COUNTED_BELOW = 1_000
 """Items of each namespace in a list that are counted, at most."""
@@ -36,7 +36,7 @@ _LAST = "\U0010ffff"
 """A part behind all others that stand below a namespace."""
 
 
-async def list_namespaces(
+async def list_child_namespaces(
     store: Store,
     namespace: Iterable[str] = (),
     *,
@@ -49,7 +49,7 @@ async def list_namespaces(
     At most 1,000 items of each are counted: ``more`` says that there are others.
     """
     top = check_namespace(namespace)
-    internal = internal or is_internal(top)
+    internal = internal or holds_internal_items(top)
     after: Namespace | None = None
     if cursor is not None:
         after = check_namespace(decode_cursor("namespaces", cursor, (list,))[0])
@@ -58,12 +58,12 @@ async def list_namespaces(
         child = await _next_child(store, top, after)
         if child is None:
             break
-        if internal or not is_internal(child):
+        if internal or not holds_internal_items(child):
             children.append(child)
         after = (*child, _LAST)
     records = []
     for child in children[:limit]:
-        items = await count_items(
+        items = await count_items_up_to(
             store.db, child, below=True, internal=internal, most=COUNTED_BELOW + 1
         )
         more = items > COUNTED_BELOW
@@ -75,7 +75,7 @@ async def list_namespaces(
     }
 
 
-async def list_items(
+async def list_item_records(
     store: Store,
     namespace: Iterable[str] = (),
     words: str = "",
@@ -91,7 +91,7 @@ async def list_items(
     *words* they are those that hold these words, the best first.
     """
     top = check_namespace(namespace)
-    internal = internal or is_internal(top)
+    internal = internal or holds_internal_items(top)
     if words:
         return await _found_items(
             store, top, words, below=below, internal=internal, cursor=cursor, limit=limit
@@ -131,7 +131,7 @@ async def list_items(
     }
 
 
-async def read_item(
+async def read_item_tree(
     store: Store, namespace: Iterable[str], key: str, *, path: str = "", offset: int = 0
 ) -> Record:
     """Return an item with its value, or what is under *path* in it, as a tree."""
@@ -143,7 +143,7 @@ async def read_item(
     size = int(sizes[0].bytes) if sizes else None
     node = await asyncio.to_thread(lambda: tree(value_at(item.value, path), offset=offset))
     return item_record(place, item, size, len(vectors), item_preview(item.value)) | {
-        "kind": kind_of(item),
+        "kind": item_kind(item),
         "path": path,
         "value": node,
         "metadata": tree(item.metadata),
@@ -201,10 +201,12 @@ async def list_neighbours(
 
 async def is_small(db: Database, namespace: Namespace, *, internal: bool = False) -> bool:
     """Return whether a namespace and those below it hold few items, which can be sorted by time."""
-    return await count_items(db, namespace, below=True, internal=internal, most=SORTED) < SORTED
+    return (
+        await count_items_up_to(db, namespace, below=True, internal=internal, most=SORTED) < SORTED
+    )
 
 
-async def count_items(
+async def count_items_up_to(
     db: Database, namespace: Namespace, *, below: bool, most: int, internal: bool = False
 ) -> int:
     """Count the items of a namespace, up to *most*."""
@@ -238,7 +240,7 @@ def _row_record(db: Database, row: Any) -> Record:
         shown = None
     else:
         try:
-            shown = item_preview(decode_value(db.tenant, row, db.keyring))
+            shown = item_preview(decode_item_value(db.tenant, row, db.keyring))
         except (KeyMissing, NotEncrypted):
             shown = None
     namespace = decode_namespace(row.namespace)
@@ -268,7 +270,7 @@ async def _found_items(
         "items": [
             item_record(item.namespace, item, None, 0, item_preview(item.value))
             for item in found
-            if internal or not is_internal(item.namespace)
+            if internal or not holds_internal_items(item.namespace)
         ],
         "order": "score",
         "next": encode_cursor("found items", offset + limit) if more else None,

@@ -12,7 +12,7 @@ from memalchemy.database import READ_REPLICA, Database
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._logs import log_of, query, read_head, read_heads
+from memalchemy.inspection._logs import find_head, find_heads, log_of, query
 from memalchemy.inspection._records import Record, thread_record
 from memalchemy.keys import decode_namespace, encode_id, encode_namespace
 from memalchemy.log import Log
@@ -72,7 +72,7 @@ async def list_threads(
 async def read_thread(db: Database, thread_id: str, namespace: Iterable[str] = ()) -> Record:
     """Describe a log and its content, and name the thread's logs in other namespaces."""
     log = log_of(db, thread_id, namespace)
-    head = await read_head(db, log)
+    head = await find_head(db, log)
     (record,) = await thread_records(db, [head])
     check = partial(check_nothing_missing, db.dialect, log, db.signing)
     await db.run(check, READ_REPLICA)
@@ -214,7 +214,7 @@ async def _sorted(
 ) -> Record:
     """Return a page of logs by their names, the last written first."""
     logs = [Log(scope.db.tenant, row.thread_id, row.namespace) for row in matched]
-    heads = sorted(await read_heads(scope.db, logs), key=_newest_first)
+    heads = sorted(await find_heads(scope.db, logs), key=_newest_first)
     if after is not None:
         last = _head_order(after["p_updated_at"], after["p_thread_id"], after["p_namespace"])
         heads = [head for head in heads if _newest_first(head) > last]
@@ -225,7 +225,7 @@ async def _is_small(scope: _Scope) -> bool:
     """Return whether a scope has few logs, which can be sorted."""
     counted = await query(
         scope.db,
-        partial(statements.count_logs, scope=scope.name, exact=False),
+        partial(statements.count_logs_of_namespaces, scope=scope.name, exact=False),
         scope.binds | {"p_limit": MATCHES},
     )
     return int(counted[0].logs) < MATCHES

@@ -12,7 +12,7 @@ from memalchemy.checkpoints import listing
 from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._logs import log_of, query, read_head
+from memalchemy.inspection._logs import find_head, log_of, query
 from memalchemy.inspection._records import Record, step_record
 from memalchemy.inspection.writes import count_writes
 from memalchemy.keys import encode_id
@@ -101,7 +101,7 @@ async def read_timeline(
     check = partial(check_nothing_missing, db.dialect, log, db.signing)
     rows = await run_query(db, statement, binds, replica_ok=True, check=check)
     if not rows and is_first:
-        await read_head(db, log)
+        await find_head(db, log)
     infos = [listing.info(db, row) for row in rows]
     shown = infos[:limit]
     parents = await _positions(db, log, {info.parent_id for info in shown} - {None})
@@ -134,6 +134,6 @@ async def _positions(db: Database, log: Log, ids: Iterable[Any]) -> dict[str, in
     found: dict[str, int] = {}
     listed = [(encode_id(one),) for one in ids]
     for binds in db.dialect.statements.list_batches("p_keys", listed):
-        for row in await query(db, statements.find_checkpoints, log.binds() | binds):
+        for row in await query(db, statements.find_listed_checkpoints, log.binds() | binds):
             found[row.checkpoint_id] = row.seq
     return found

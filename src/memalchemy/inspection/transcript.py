@@ -9,7 +9,7 @@ from typing import Any
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
-from memalchemy.inspection._logs import log_of, read_head
+from memalchemy.inspection._logs import find_head, log_of
 from memalchemy.inspection._records import Record
 from memalchemy.inspection.entries import entry_log_of, read_tail, require_entry
 from memalchemy.inspection.messages import message, rest_of, whole_texts
@@ -51,7 +51,7 @@ async def read_transcript(
                 logged["rest"] = await _rest(states, log, info)
             return logged
     if info is None:
-        await read_head(states.db, log)
+        await find_head(states.db, log)
     rest = None if info is None else await _rest(states, log, info)
     return {
         "source": "none",

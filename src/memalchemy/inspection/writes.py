@@ -15,7 +15,7 @@ from memalchemy.errors import KeyMissing, NotEncrypted
 from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._logs import log_of, query
 from memalchemy.inspection._records import Record
-from memalchemy.inspection.messages import plain
+from memalchemy.inspection.messages import unwrapped
 from memalchemy.inspection.states import States, checkpointer_of
 from memalchemy.inspection.tree import tree
 from memalchemy.log import Log
@@ -32,7 +32,7 @@ INTERRUPT, RESUME = "__interrupt__", "__resume__"
 NULL_TASK = "00000000-0000-0000-0000-000000000000"
 
 
-async def read_writes(
+async def read_pending_writes(
     states: States, thread_id: str, namespace: Iterable[str] = (), *, at: str | None = None
 ) -> Record:
     """Return the pending writes of a checkpoint, and the interrupts that it waits with."""
@@ -149,12 +149,12 @@ def _count(
 
 def _calls(db: Database, log: Log, id_: str, rows: Sequence[Any]) -> list[list[PendingWrite]]:
     """Return the writes of each call of `Checkpointer.put_writes`, in their order."""
-    return [load.decode_writes(log, id_, [row], db.keyring) for row in rows]
+    return [load.decode_pending_writes(log, id_, [row], db.keyring) for row in rows]
 
 
 def interrupts_of_write(value: Any) -> list[Record]:
     """Return the interrupts of a write to `INTERRUPT`, with their ids and whole values."""
-    found = plain(value)
+    found = unwrapped(value)
     return [
         _interrupt(one["value"], one.get("id"))
         if isinstance(one, dict) and "value" in one
@@ -165,7 +165,7 @@ def interrupts_of_write(value: Any) -> list[Record]:
 
 def interrupts_of_state(state: Any, namespace: Sequence[str] = ()) -> list[Record]:
     """Return the interrupts in the state of a framework without pending writes."""
-    found = plain(state) if isinstance(state, dict) else None
+    found = unwrapped(state) if isinstance(state, dict) else None
     if not isinstance(found, dict):
         return []
     for view in views_of(namespace):

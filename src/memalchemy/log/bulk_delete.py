@@ -98,7 +98,9 @@ def max_logs_of_a_batch(dialect: Dialect) -> int:
     return MAX_LOGS
 
 
-def batches(dialect: Dialect, found: Sequence[RemovableLog]) -> Iterator[list[RemovableLog]]:
+def transaction_batches(
+    dialect: Dialect, found: Sequence[RemovableLog]
+) -> Iterator[list[RemovableLog]]:
     """Split *found* into batches of one transaction each."""
     most = max_logs_of_a_batch(dialect)
     lot: list[RemovableLog] = []
@@ -113,7 +115,7 @@ def batches(dialect: Dialect, found: Sequence[RemovableLog]) -> Iterator[list[Re
         yield lot
 
 
-def batch_binds(dialect: Dialect, logs: Sequence[Log]) -> dict[str, Any]:
+def log_list_binds(dialect: Dialect, logs: Sequence[Log]) -> dict[str, Any]:
     """Return the binds that list the logs of a batch: one list takes `MAX_LOGS`."""
     (listed,) = bind_logs(dialect, logs)
     return listed
@@ -182,7 +184,7 @@ def _in_scope(scope: str, after: bool) -> list[ColumnElement[bool]]:
 
 
 @statement(which=WHICH, scope=SCOPES)
-def count_logs(dialect: Dialect, which: str, scope: str) -> Executable:
+def count_logs_to_delete(dialect: Dialect, which: str, scope: str) -> Executable:
     """Count the logs to go through."""
     wanted = _is_wanted(dialect, which)
     return select(func.count()).select_from(THREADS).where(*_in_scope(scope, False), wanted)
@@ -508,7 +510,7 @@ def _lock_wanted(
     Raises:
         Corrupt: a head has the names of another log.
     """
-    rows = yield lock_batch(dialect, wait=wait), batch_binds(dialect, logs)
+    rows = yield lock_batch(dialect, wait=wait), log_list_binds(dialect, logs)
     listed = {log.key: log for log in logs}
     for row in rows:
         log = listed[row.log_id]
@@ -542,7 +544,7 @@ def prune_batch(
     low = None
     if len(locked) == 1:
         low = yield from _find_window(dialect, locked[0], high)
-    values = rules | batch_binds(dialect, locked) | {"p_low": low or 0, "p_high": high}
+    values = rules | log_list_binds(dialect, locked) | {"p_low": low or 0, "p_high": high}
     if before is not None and not (yield from before(values)):
         return BatchResult([], 0)
     gone = yield from _delete_pruned(dialect, values)

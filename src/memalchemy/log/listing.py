@@ -252,7 +252,9 @@ async def namespaces_of_thread(
         return list_namespaces_of_thread(db.dialect, after=is_next or after is not None)
 
     size = PAGE if limit is None else min(limit, PAGE)
-    rows = await take_first(scan(db, page, binds, ("namespace",), connection, size=size), limit)
+    rows = await take_first_rows(
+        scan(db, page, binds, ("namespace",), connection, size=size), limit
+    )
     return [decode_namespace(row.namespace) for row in rows]
 
 
@@ -373,14 +375,14 @@ class ThreadListing:
         They may be a moment old, as a replica has them.
         """
         pages = self.pages(connection, min(limit, PAGE))
-        return [row.thread_id for row in await take_first(pages, limit)]
+        return [row.thread_id for row in await take_first_rows(pages, limit)]
 
     async def page(
         self, limit: int, after: ThreadMark | None, connection: HostConnection | None
     ) -> list[ThreadMark]:
         """Return the first *limit* threads as `first` does, or those behind the mark *after*."""
         pages = self.pages(connection, min(limit, PAGE), after)
-        found = await take_first(pages, limit)
+        found = await take_first_rows(pages, limit)
         return [ThreadMark(row.updated_at, row.thread_id) for row in found]
 
     async def count(self, connection: HostConnection | None) -> int:
@@ -449,7 +451,7 @@ async def scan_matching(
             yield [row for row in rows if matches(row.thread_id)]
 
 
-async def take_first(pages: AsyncGenerator[Any], limit: int | None) -> list[Any]:
+async def take_first_rows(pages: AsyncGenerator[Any], limit: int | None) -> list[Any]:
     """Return the first *limit* rows of *pages*, and read no page beyond them; ``None``: all."""
     found: list[Any] = []
     async with aclosing(pages):
@@ -614,7 +616,7 @@ async def list_log_heads(
         return list_logs(db.dialect, which=which, scope=scope, after=is_next or after is not None)
 
     found = scan_matching(db, page, binds, pattern, id_range, connection, size=min(limit, PAGE))
-    return await take_first(found, limit)
+    return await take_first_rows(found, limit)
 
 
 async def describe_logs(

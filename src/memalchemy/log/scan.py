@@ -30,7 +30,7 @@ BATCH_BYTES = 8 * 1024 * 1024
 """The number of bytes that a reader of large rows holds at once."""
 
 
-class Page(Answer):
+class ScanPage(Answer):
     """Rows of one page of a `scan`."""
 
     connection: HostConnection | None = None
@@ -98,7 +98,7 @@ async def scan(
     identified_by: Sequence[str] = (),
     snapshots: bool = False,
     damage: Damage | None = None,
-) -> AsyncGenerator[Page]:
+) -> AsyncGenerator[ScanPage]:
     """Yield the pages of a query, in its order. Each is read when it is asked for.
 
     A reader that takes only the first rows of a page deletes the others from it: the next page
@@ -139,7 +139,7 @@ async def scan(
                 rows = Answer([row for at, row in enumerate(listed) if at not in error.damaged])
             if not (rows or listed):
                 return
-            page = Page(rows)
+            page = ScanPage(rows)
             page.damaged, page.connection = rows.damaged, on
             if page:
                 yield page

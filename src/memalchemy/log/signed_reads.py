@@ -34,7 +34,7 @@ from memalchemy.protection.removals import hold_missing
 from memalchemy.protection.signed_logs import (
     PROVEN_TOGETHER,
     errors_about,
-    list_logs,
+    log_lists,
     read_signatures,
     read_signed_checkpoint,
     read_signed_head,
@@ -241,7 +241,7 @@ def check_entries_of_logs(
     if not keys.signs:
         return
     logs = {log.key: log for log in rows}
-    for listed in list_logs(dialect, sorted(logs)):
+    for listed in log_lists(dialect, sorted(logs)):
         for head in (yield read_signed_heads(dialect), listed):
             log = logs[head.log_id]
             with errors_about(f"thread {log.thread_id!r}"):

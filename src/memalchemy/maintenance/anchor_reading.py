@@ -281,7 +281,7 @@ class TenantReading:
         binds = {"k_tenant": self._db.tenant, "k_thread_id": thread_id, "p_since": since}
         pages = scan(
             self._db,
-            lambda after: list_heads(self._db.dialect, which=which, after=after),
+            lambda after: list_signed_heads(self._db.dialect, which=which, after=after),
             {name: value for name, value in binds.items() if value is not None},
             order,
         )
@@ -319,7 +319,7 @@ class TenantReading:
         binds = scope_binds(tenant, encode_namespace(()), below=True)
         pages = scan(
             self._db,
-            lambda after: list_items(d, changed=since is not None, after=after),
+            lambda after: list_sizes_of_items(d, changed=since is not None, after=after),
             binds if since is None else binds | {"p_since": since},
             order,
         )
@@ -454,7 +454,7 @@ _ORDERS = {
 
 
 @statement(proves="head", which=tuple(_ORDERS), after=(True, False))
-def list_heads(dialect: Dialect, which: str, after: bool) -> Executable:
+def list_signed_heads(dialect: Dialect, which: str, after: bool) -> Executable:
     """Select a page of the signed columns of the heads of a tenant or a thread, tombstones too.
 
     Or of the heads of the tenant that have changed since ``p_since``.
@@ -472,7 +472,7 @@ def list_heads(dialect: Dialect, which: str, after: bool) -> Executable:
 
 
 @statement(unproven=FOUND, changed=(True, False), after=(True, False))
-def list_items(dialect: Dialect, changed: bool, after: bool) -> Executable:
+def list_sizes_of_items(dialect: Dialect, changed: bool, after: bool) -> Executable:
     """Select a page of the keys of a tenant's items, with the bytes of their values.
 
     Or of those that have changed since ``p_since``: the index of times has all that is looked at.

@@ -60,7 +60,7 @@ from memalchemy.errors import (
 from memalchemy.events import operation
 from memalchemy.keys import INTERNAL_PREFIX
 from memalchemy.log import Log, lock_log, remove_log
-from memalchemy.log.scan import Page, batches, run_query, scan
+from memalchemy.log.scan import ScanPage, batches, run_query, scan
 from memalchemy.log.tables import NAMES, THREADS, of_log
 from memalchemy.maintenance.local_items import is_not_local
 from memalchemy.maintenance.log_positions import (
@@ -78,9 +78,9 @@ from memalchemy.maintenance.row_comparison import (
     same_rows,
 )
 from memalchemy.maintenance.stored_tenants import list_tenants
-from memalchemy.maintenance.verify.check_log import check_log
-from memalchemy.maintenance.verify.database import list_orphans
+from memalchemy.maintenance.verify.database import list_orphaned_rows
 from memalchemy.maintenance.verify.items import ItemCheck, StoreNamespace
+from memalchemy.maintenance.verify.log_verification import verify_log
 from memalchemy.maintenance.verify.report import CODES, ReportBuilder
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.proofs import ON_TARGET
@@ -290,8 +290,8 @@ class DatabaseCopy:
         await self._refuse_never_signed()
         await self._compare_all()
         await self._register_keys()
-        await self._copy_all(list_heads, LOG_ORDER, self._copy_log)
-        await self._copy_all(list_items, ITEM_KEY, self._copy_item)
+        await self._copy_all(list_heads_to_copy, LOG_ORDER, self._copy_log)
+        await self._copy_all(list_keys_of_items, ITEM_KEY, self._copy_item)
         await self._note_orphans()
         left_out = tuple(map(str, self._damage.errors[:NAMED_LEFT_OUT]))
         self.report = replace(self.report, left=len(self._damage.errors), left_out=left_out)
@@ -300,7 +300,7 @@ class DatabaseCopy:
     async def _count(self) -> None:
         counts = []
         for table in ("threads", "store_items"):
-            statement = count_rows(self.source.dialect, table=table, scope=self._scope)
+            statement = count_rows_to_copy(self.source.dialect, table=table, scope=self._scope)
             counts.append((await run_query(self.source, statement, self._binds))[0][0])
         self._tell(logs=counts[0], items=counts[1])
 
@@ -335,8 +335,8 @@ class DatabaseCopy:
         names: list[str] = []
         count = 0
         for listing, key, compare in (
-            (list_heads, LOG_ORDER, self._compare_log),
-            (list_items, ITEM_KEY, self._compare_item),
+            (list_heads_to_copy, LOG_ORDER, self._compare_log),
+            (list_keys_of_items, ITEM_KEY, self._compare_item),
         ):
             async with aclosing(self._pages(listing, key)) as pages:
                 async for page in pages:
@@ -434,7 +434,7 @@ class DatabaseCopy:
                     return done
         return len(rows)
 
-    def _pages(self, listing: Any, key: Sequence[str]) -> AsyncGenerator[Page]:
+    def _pages(self, listing: Any, key: Sequence[str]) -> AsyncGenerator[ScanPage]:
         """List heads, or the keys of items, each page in a snapshot of the source."""
         return scan(
             self.source,
@@ -478,7 +478,7 @@ class DatabaseCopy:
         if head["log_id"] != log.key:
             raise Corrupt(f"{CODES['log-id']}: {head['log_id']}")
         keyring = self._keyring(log.tenant)
-        await check_log(self.source, log, report, keyring=keyring, connection=snapshot)
+        await verify_log(self.source, log, report, keyring=keyring, connection=snapshot)
         self._raise_findings(report)
 
     async def _check_item(self, items: Sequence[Values], vectors: Sequence[Values]) -> None:
@@ -532,7 +532,7 @@ class DatabaseCopy:
         for tenant in await self._list_tenants():
             for table in LOG_TABLES:
                 binds = {"k_tenant": tenant, "p_limit": PAGE}
-                listing = list_orphans(self.source.dialect, table=table)
+                listing = list_orphaned_rows(self.source.dialect, table=table)
                 for row in await run_query(self.source, listing, binds):
                     if not row.strays:
                         self._damage.errors.append(
@@ -658,7 +658,7 @@ class DatabaseCopy:
 
     async def _read_head(self, log: Log, transaction: AsyncConnection | None) -> Values | None:
         """Read the head of a log on the target."""
-        statement = read_head(self.target.dialect)
+        statement = read_whole_head(self.target.dialect)
         rows = _values(await run_query(self.target, statement, log.binds(), transaction))
         return rows[0] if rows else None
 
@@ -667,7 +667,9 @@ class DatabaseCopy:
     ) -> list[Values]:
         """Read the rows of a log behind one position, up to another."""
         binds = log.binds() | {"p_after": after, "p_until": until}
-        return _values(await run_query(db, read_rows(db.dialect, table=table), binds, connection))
+        return _values(
+            await run_query(db, read_rows_to_copy(db.dialect, table=table), binds, connection)
+        )
 
     # --- Items -------------------------------------------------------------------------------
 
@@ -711,7 +713,7 @@ class DatabaseCopy:
 
     async def _read_item(self, db: Database, key: Values, connection: Any) -> Item:
         binds = _item_binds(key)
-        items = _values(await run_query(db, read_item(db.dialect), binds, connection))
+        items = _values(await run_query(db, read_whole_item(db.dialect), binds, connection))
         if not items:
             return [], []
         statement = read_embeddings(db.dialect, native=self._native_vectors[db])
@@ -758,7 +760,7 @@ class DatabaseCopy:
                     "the source is not; it was not copied. Copy into an empty database, and "
                     "encrypt that with `memalchemy rotate-keys`."
                 )
-        statement = insert_row(self.target.dialect, table=table)
+        statement = insert_copied_row(self.target.dialect, table=table)
         await self._execute_insert(statement, rows, of, transaction)
 
     async def _execute_insert(
@@ -831,7 +833,7 @@ def _same_item(ours: Item, theirs: Item) -> bool:
     return same_rows(ours[0], theirs[0]) and same_rows(ours[1], theirs[1], but="change")
 
 
-def _batches(page: Page) -> Any:
+def _batches(page: ScanPage) -> Any:
     return batches(page, lambda row: row.stored, most_rows=BATCH_ROWS, most=BATCH_BYTES)
 
 
@@ -897,13 +899,13 @@ def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
 
 
 @statement(proves="verify", scope=("tenant", "all"), after=(True, False))
-def list_heads(dialect: Dialect, scope: str, after: bool) -> Executable:
+def list_heads_to_copy(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of heads, tombstones included, in the order of their names."""
     return _page(dialect, "threads", THREADS.c, scope, after)
 
 
 @statement(proves="verify", scope=("tenant", "all"), after=(True, False))
-def list_items(dialect: Dialect, scope: str, after: bool) -> Executable:
+def list_keys_of_items(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of the keys of items, in their order."""
     return _page(dialect, "store_items", [ITEMS.c[name] for name in ITEM_KEY], scope, after)
 
@@ -922,7 +924,7 @@ def _page(dialect: Dialect, listed: str, columns: Any, scope: str, after: bool) 
 
 
 @statement(table=tuple(_LISTED), scope=("tenant", "all"))
-def count_rows(dialect: Dialect, table: str, scope: str) -> Executable:
+def count_rows_to_copy(dialect: Dialect, table: str, scope: str) -> Executable:
     """Count the logs or items to copy."""
     listed, _ = _LISTED[table]
     return select(func.count()).select_from(listed).where(_in_scope(listed, scope))
@@ -942,13 +944,13 @@ def list_checksums(dialect: Dialect) -> Executable:
 
 
 @statement(unproven=ON_TARGET)
-def read_head(dialect: Dialect) -> Executable:
+def read_whole_head(dialect: Dialect) -> Executable:
     """Select the whole head of a log."""
     return select(*THREADS.c).where(of_log(THREADS))
 
 
 @statement(proves="verify", unproven=ON_TARGET, table=tuple(LOG_ROWS))
-def read_rows(dialect: Dialect, table: str) -> Executable:
+def read_rows_to_copy(dialect: Dialect, table: str) -> Executable:
     """Select the rows of a log behind one position and up to another, payloads too."""
     rows = LOG_ROWS[table]
     seq = rows.c.seq
@@ -964,7 +966,7 @@ def read_rows(dialect: Dialect, table: str) -> Executable:
 
 
 @statement(proves="verify", unproven=ON_TARGET)
-def read_item(dialect: Dialect) -> Executable:
+def read_whole_item(dialect: Dialect) -> Executable:
     """Select one item, whole."""
     return select(*ITEMS.c).where(of_item(ITEMS))
 
@@ -981,7 +983,7 @@ def read_embeddings(dialect: Dialect, native: bool) -> Executable | None:
 
 
 @statement(table=tuple(_INSERTED), writes=AS_STORED)
-def insert_row(dialect: Dialect, table: str) -> Executable:
+def insert_copied_row(dialect: Dialect, table: str) -> Executable:
     """Insert a row as it is in another database."""
     return insert(_INSERTED[table]).values(
         {c.name: column_bind(c, "p") for c in _INSERTED[table].c}

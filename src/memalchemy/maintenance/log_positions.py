@@ -10,7 +10,7 @@ from sqlalchemy import Executable, Table, bindparam, literal_column, select
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
 from memalchemy.log import Log
-from memalchemy.log.scan import Page, scan
+from memalchemy.log.scan import ScanPage, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, of_log
 from memalchemy.proofs import REPORTED
 from memalchemy.statements import statement
@@ -29,7 +29,7 @@ def scan_positions(
     connection: Any = None,
     *,
     identified_by: Sequence[str] = (),
-) -> AsyncGenerator[Page]:
+) -> AsyncGenerator[ScanPage]:
     """Yield pages of the positions of a log in a table, with the bytes ``stored`` at each.
 
     Args:

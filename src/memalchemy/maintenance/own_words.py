@@ -25,7 +25,7 @@ from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, NotSigned
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, of_log, same_log
-from memalchemy.maintenance.verify.items import StoreNamespace, read_items
+from memalchemy.maintenance.verify.items import StoreNamespace, read_stored_items
 from memalchemy.maintenance.words import StatesOfLog
 from memalchemy.proofs import REPORTED
 from memalchemy.protection.signed_logs import read_signed_row
@@ -86,7 +86,7 @@ class OwnWords:
 async def _item_has(db: Database, named: Any) -> bool:
     binds = StoreNamespace(db.tenant, named.namespace).binds()
     only = {"p_low": named.key, "p_high": named.key}
-    for row in await run_query(db, read_items(db.dialect), binds | only):
+    for row in await run_query(db, read_stored_items(db.dialect), binds | only):
         if db.signing.signs:
             words = (row.search_text, row.field_terms)
             db.signing.check_whole(row.signature, item_content_of(row, db.tenant), words)

@@ -263,7 +263,7 @@ class StoredRow(NamedTuple):
     place: Place
 
 
-class Change(NamedTuple):
+class RewrittenRow(NamedTuple):
     """A row to write anew.
 
     Attributes:
@@ -400,7 +400,7 @@ class KeyRotation:
     async def _count(self) -> StoredCounts:
         counts = StoredCounts()
         for table in TABLES:
-            statement = count_rows(self.db.dialect, table=table, scope=self._scope)
+            statement = count_rows_by_encryption(self.db.dialect, table=table, scope=self._scope)
             by_key = counts.rows if table == "deltas" else counts.items
             for row in await self._read(statement, self._binds, ("number",), counts):
                 by_key[_leading(row)] += row.number
@@ -465,7 +465,7 @@ class KeyRotation:
         """Count the vectors, unless the keyring lets them be readable."""
         if self.db.keyring.is_readable("vectors"):
             return 0
-        statement = count_vectors(self.db.dialect, scope=self._scope)
+        statement = count_all_vectors(self.db.dialect, scope=self._scope)
         rows = await run_query(self.db, statement, self._binds, event=self.event)
         return int(rows[0][0])
 
@@ -596,9 +596,9 @@ class KeyRotation:
         order = [(row.tenant, row.namespace, row.key) for row in batch]
         return [found[name] for name in order if name in found]
 
-    def _encrypt(self, table: str, rows: Sequence[StoredRow]) -> list[Change]:
+    def _encrypt(self, table: str, rows: Sequence[StoredRow]) -> list[RewrittenRow]:
         """Return the changes that write *rows* under the first key; damaged rows have none."""
-        changes: list[Change] = []
+        changes: list[RewrittenRow] = []
         for row in rows:
             # Looked at again, because a row may have been replaced since it was listed.
             was_plain = not encryption.is_encrypted(row.sealed.codec)
@@ -622,7 +622,7 @@ class KeyRotation:
             }
             grows = was_plain and table == "deltas"
             statement = self._statement(table, row.listed)
-            changes.append(Change(statement, binds, row.listed, grows, was_plain, name))
+            changes.append(RewrittenRow(statement, binds, row.listed, grows, was_plain, name))
         return changes
 
     def _statement(self, table: str, listed: Any) -> Executable:
@@ -638,7 +638,7 @@ class KeyRotation:
         fields = "dropped" if listed.has_fields and drops_fields else "kept"
         return reseal_item(d, words=words, fields=fields)
 
-    async def _note_lost_words(self, table: str, changes: Sequence[Change]) -> None:
+    async def _note_lost_words(self, table: str, changes: Sequence[RewrittenRow]) -> None:
         """Note the namespaces whose words these changes remove, for `rebuild_words`."""
         if not self._drop_words or self.db.keyring.is_readable("text"):
             return
@@ -652,7 +652,7 @@ class KeyRotation:
             await note_lost_words(self.db.for_tenant(tenant), new)
             self._noted.update((tenant, *name) for name in new)
 
-    async def _write(self, changes: Sequence[Change]) -> Sequence[Change]:
+    async def _write(self, changes: Sequence[RewrittenRow]) -> Sequence[RewrittenRow]:
         """Write rows anew in one transaction, those that are still what was read.
 
         Rows that their signatures do not prove are left. Returns the changes without those.
@@ -874,7 +874,7 @@ def _state(dialect: Dialect, table: Table) -> list[Any]:
 
 
 @statement(unproven=COUNTED, table=tuple(TABLES), scope=SCOPES)
-def count_rows(dialect: Dialect, table: str, scope: str) -> Executable:
+def count_rows_by_encryption(dialect: Dialect, table: str, scope: str) -> Executable:
     """Count the rows of a table by how they are stored, see `_state`."""
     source = TABLES[table].table
     inner = select(*_state(dialect, source)).where(_in_scope(source, scope)).subquery("stored")
@@ -992,7 +992,7 @@ def reseal_item(dialect: Dialect, words: str, fields: str) -> Executable:
 
 
 @statement(scope=SCOPES)
-def count_vectors(dialect: Dialect, scope: str) -> Executable:
+def count_all_vectors(dialect: Dialect, scope: str) -> Executable:
     """Count the vectors."""
     return select(func.count()).select_from(EMBEDDINGS).where(_in_scope(EMBEDDINGS, scope))
 

@@ -223,12 +223,12 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
     since = {f"p_since_{days}": now - timedelta(days=days) for days in GROWTH_DAYS}
     own_items = {"p_internal": INTERNAL_RANGE[0], "p_internal_end": INTERNAL_RANGE[1]}
     d = db.dialect
-    threads = await run_query(db, count_threads(d), binds)
+    threads = await run_query(db, count_live_threads(d), binds)
     (checkpoints,) = await run_query(db, measure_checkpoints(d), binds)
     held = _frameworks(await run_query(db, measure_namespaces(d), binds))
     kinds = await run_query(db, measure_kinds(d), binds)
     (growth,) = await run_query(db, measure_growth(d), binds | since)
-    logs = await run_query(db, measure_logs(d), binds)
+    logs = await run_query(db, measure_largest_logs(d), binds)
     (items,) = await run_query(db, measure_items(d), binds | own_items)
     (expired,) = await run_query(db, count_expired(d), binds)
     (vectors,) = await run_query(db, measure_vectors(d), binds)
@@ -496,7 +496,7 @@ async def _advise(db: Database, full: bool) -> Reclaimed:
 
 
 @statement(unproven=COUNTED)
-def count_threads(dialect: Dialect) -> Executable:
+def count_live_threads(dialect: Dialect) -> Executable:
     """Count the live threads of a tenant that have a checkpoint or an entry."""
     return select(func.count(distinct(THREADS.c.thread_id))).where(
         THREADS.c.tenant == bindparam("k_tenant"), live(), is_not_empty()
@@ -600,7 +600,7 @@ def _same_row(table: Table) -> Any:
 
 
 @statement(unproven=COUNTED)
-def measure_logs(dialect: Dialect) -> Executable:
+def measure_largest_logs(dialect: Dialect) -> Executable:
     """Select the largest logs of a tenant, and the number of its logs."""
     payload, text = _lengths(dialect)
     held = (

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from memalchemy import migrate
 from memalchemy.database import Database
-from memalchemy.database.tenant_wall import TenantWall, read_state
+from memalchemy.database.tenant_wall import TenantWall, read_wall_state
 from memalchemy.dialects import Dialect, RowLevelSecurity
 from memalchemy.errors import CapabilityMissing
 
@@ -47,7 +47,7 @@ async def enforce(
         _begin(connection, db)
         _refuse_cluster(connection, db)
         statements = wall.enforce(db.schema, migrate.TABLES, admins)
-        state = read_state(connection, db.dialect, db.schema)
+        state = read_wall_state(connection, db.dialect, db.schema)
         if leakproof and state.is_superuser and state.leaky:
             statements += wall.mark_leakproof()
         _execute(connection, statements)
@@ -68,7 +68,7 @@ async def release(db: Database) -> TenantWall:
 
     def job(connection: Connection) -> None:
         _begin(connection, db)
-        disable = not read_state(connection, db.dialect, db.schema).has_other_policies
+        disable = not read_wall_state(connection, db.dialect, db.schema).has_other_policies
         _execute(connection, wall.release(db.schema, migrate.TABLES, disable=disable))
 
     await db.run_sync(job)

@@ -239,7 +239,7 @@ async def read_lost_words(db: Database) -> set[tuple[Kind, str]]:
     }
 
 
-class Change(NamedTuple):
+class NewWords(NamedTuple):
     """Words of a row that are to be written."""
 
     kind: Literal["states", "entries", "items"]
@@ -348,7 +348,7 @@ class WordRebuild:
         self.left += len(unread.errors)
         self.damaged += len(unread.errors)
 
-    async def _write(self, db: Database, changes: Sequence[Change], examined: int) -> None:
+    async def _write(self, db: Database, changes: Sequence[NewWords], examined: int) -> None:
         """Write words in one transaction, of the rows that are still what was read."""
 
         def program() -> Program[dict[str, int]]:
@@ -391,7 +391,7 @@ class WordRebuild:
         states = StatesOfLog(db, Log(db.tenant, "", "/"), self._index_text)
         async for page in self._list(db, "deltas"):
             for batch in batches(page, lambda row: row.stored, most_rows=BATCH_ROWS):
-                changes: list[Change] = []
+                changes: list[NewWords] = []
                 for names, rows in groupby(batch, lambda row: (row.thread_id, row.namespace)):
                     if not (self.counts_unnamed or self._asks_for_words("logs", names[1])):
                         continue
@@ -401,10 +401,10 @@ class WordRebuild:
                     changes += await self._words_of_log(states, list(rows))
                 await self._write(db, changes, len(batch))
 
-    async def _words_of_log(self, states: StatesOfLog, rows: Sequence[Any]) -> list[Change]:
+    async def _words_of_log(self, states: StatesOfLog, rows: Sequence[Any]) -> list[NewWords]:
         """Return the words of rows of one log that have texts."""
         log = states.log
-        found: list[Change] = []
+        found: list[NewWords] = []
         entries = {row.seq: row for row in rows if row.kind == "entry"}
         for row in rows:
             if row.kind == "entry":
@@ -426,10 +426,10 @@ class WordRebuild:
 
     async def _words_of_entries(
         self, db: Database, log: Log, listed: Mapping[int, Any]
-    ) -> list[Change]:
-        found: list[Change] = []
+    ) -> list[NewWords]:
+        found: list[NewWords] = []
         binds = log.binds() | {"p_low": min(listed), "p_high": max(listed)}
-        rows = await run_query(db, read_entries(db.dialect), binds, identified_by=("seq",))
+        rows = await run_query(db, read_entries_of_range(db.dialect), binds, identified_by=("seq",))
         for at, row in enumerate(rows):
             if row.seq not in listed:
                 continue
@@ -458,7 +458,7 @@ class WordRebuild:
         """Rebuild the words and field terms of items."""
         async for page in self._list(db, "store_items"):
             for batch in batches(page, lambda row: row.stored, most_rows=BATCH_ROWS):
-                changes: list[Change] = []
+                changes: list[NewWords] = []
                 names = [(row.namespace, row.key) for row in batch]
                 for binds in key_lists(db.dialect, names):
                     rows = await run_query(
@@ -474,7 +474,7 @@ class WordRebuild:
                         changes += [] if change is None else [change]
                 await self._write(db, changes, len(batch))
 
-    async def _words_of_item(self, db: Database, row: Any) -> Change | None:
+    async def _words_of_item(self, db: Database, row: Any) -> NewWords | None:
         """Return the words and terms of an item, if it lacks some."""
         try:
             place = item_place(db.tenant, row.namespace, row.key, row.version)
@@ -505,7 +505,7 @@ class WordRebuild:
             "p_search_text": words,
             "p_field_terms": terms,
         }
-        return Change("items", give_item_words(db.dialect), binds)
+        return NewWords("items", give_item_words(db.dialect), binds)
 
 
 def _opened(db: Database, row: Any, payload: bytes, place: Any) -> Any:
@@ -515,14 +515,14 @@ def _opened(db: Database, row: Any, payload: bytes, place: Any) -> Any:
 
 def _delta_change(
     kind: Literal["states", "entries"], dialect: Dialect, log: Log, row: Any, words: str
-) -> Change:
+) -> NewWords:
     binds = log.binds() | {
         "p_seq": row.seq,
         "p_was_codec": row.codec,
         "p_was_checksum": row.checksum,
         "p_search_text": words,
     }
-    return Change(kind, give_delta_words(dialect), binds)
+    return NewWords(kind, give_delta_words(dialect), binds)
 
 
 async def _forget_notes(db: Database, lost: Collection[tuple[Kind, str]]) -> None:
@@ -690,7 +690,7 @@ def find_words(dialect: Dialect, kind: str) -> Executable:
 
 
 @statement(proves="changed row")
-def read_entries(dialect: Dialect) -> Executable:
+def read_entries_of_range(dialect: Dialect) -> Executable:
     """Select the entries of a range of positions of a log."""
     seq = DELTAS.c.seq
     low, high = (bindparam(name, type_=seq.type) for name in ("p_low", "p_high"))

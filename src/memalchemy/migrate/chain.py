@@ -207,7 +207,7 @@ def upgrade(
         return list(revisions())
     if found is None:
         _refuse_lost_version(connection, schema)
-    native = prepare(connection, schema, dialect)
+    native = prepare_schema(connection, schema, dialect)
     ran = _run(
         connection,
         schema,
@@ -331,7 +331,7 @@ def command_of(migration: MigrationContext) -> str:
     return getattr(migration.opts.get("fn"), "__name__", "")
 
 
-def prepare(connection: Connection, schema: str | None, ours: Dialect) -> bool:
+def prepare_schema(connection: Connection, schema: str | None, ours: Dialect) -> bool:
     """Create the schema if it is missing; return whether vectors have a native type here."""
     if can_make(schema, ours) and not sa.inspect(connection).has_schema(schema):
         connection.execute(CreateSchema(schema))

@@ -22,7 +22,7 @@ from memalchemy.migrate.chain import (
     context_options,
     note_releases,
     offline,
-    prepare,
+    prepare_schema,
     upgrade,
     write_script,
 )
@@ -272,7 +272,7 @@ def run_environment(
     if command in ("upgrade", "downgrade", "do_stamp"):
         ours.maintenance.lock_migrations(connection, schema)
     if command == "upgrade":
-        native = prepare(connection, schema, ours)
+        native = prepare_schema(connection, schema, ours)
         migration.opts["memalchemy_pgvector"] = native
     before = _places(migration)
     with warnings.catch_warnings():

@@ -9,12 +9,12 @@ from uuid import UUID
 from sqlalchemy import Executable, select
 
 from memalchemy.dialects import Dialect
-from memalchemy.protection.signed_logs import THREADS, list_logs, of_log, read_signed_heads
+from memalchemy.protection.signed_logs import THREADS, log_lists, of_log, read_signed_heads
 from memalchemy.rows import HEAD
 from memalchemy.variants import CITUS
 
 
-@list_logs.on(CITUS)
+@log_lists.on(CITUS)
 def _list_logs(dialect: Dialect, keys: Sequence[UUID]) -> Iterator[dict[str, Any]]:
     return ({"k_log_id": key} for key in keys)
 

@@ -240,7 +240,7 @@ class LogSigner:
 
     def _prove_heads(self, keys: Set[UUID]) -> Program[None]:
         """Hold the heads of logs to their signatures."""
-        for listed in list_logs(self._dialect, sorted(keys)):
+        for listed in log_lists(self._dialect, sorted(keys)):
             for head in (yield read_signed_heads(self._dialect), listed):
                 with errors_about(f"thread {head.thread_id!r} in {head.namespace}"):
                     check_head(head, self._keys)
@@ -491,7 +491,7 @@ def _upwards(path: str) -> Iterator[str]:
 
 
 @varies
-def list_logs(dialect: Dialect, keys: Sequence[UUID]) -> Iterator[dict[str, Any]]:
+def log_lists(dialect: Dialect, keys: Sequence[UUID]) -> Iterator[dict[str, Any]]:
     """Yield the binds that list logs, in as many lists as they take."""
     return dialect.statements.list_batches("p_logs", [(key,) for key in keys])
 

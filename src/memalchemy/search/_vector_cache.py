@@ -32,11 +32,11 @@ from memalchemy.errors import Corrupt
 from memalchemy.search._vector_statements import (
     count_vectors,
     page_after,
-    read_changes,
+    read_changed_vectors,
     read_positions,
     read_vectors,
 )
-from memalchemy.search.cache_versions import Version, read_versions
+from memalchemy.search.cache_versions import VectorsVersion, read_versions
 from memalchemy.search.scope import scope_binds
 from memalchemy.statements import Program
 
@@ -135,7 +135,7 @@ class Matrix:
         self.lock = threading.Lock()
         self.read = 0
         """Vectors that the last `up_to_date` has read."""
-        self._versions: dict[str, Version] | None = None
+        self._versions: dict[str, VectorsVersion] | None = None
         self._matrix: Floats
         self._positions: Positions
         self._hashes: Positions
@@ -192,7 +192,7 @@ class Matrix:
             self._versions = now
         return self.view() if self.bytes <= max_bytes else None
 
-    def _follows(self, now: dict[str, Version]) -> bool:
+    def _follows(self, now: dict[str, VectorsVersion]) -> bool:
         """Return whether the changes since the last reading can be read, and are worth it."""
         assert self._versions is not None
         if len(self._removed) > max(1000, self._rows // 4):
@@ -228,7 +228,7 @@ class Matrix:
             last = rows[-1]
 
     def _catch_up(
-        self, dialect: Dialect, old: dict[str, Version], now: dict[str, Version]
+        self, dialect: Dialect, old: dict[str, VectorsVersion], now: dict[str, VectorsVersion]
     ) -> Program[None]:
         """Read the vectors that were written after the versions *old*."""
         for path, new in now.items():
@@ -237,7 +237,7 @@ class Matrix:
                 continue
             binds = self.scope.binds(path) | {"p_limit": PAGE, "p_change": seen + 1, "p_row_at": -1}
             before = self._rows
-            while rows := (yield read_changes(dialect), binds):
+            while rows := (yield read_changed_vectors(dialect), binds):
                 # All rows of an item are written together, which replaces those read before. A row
                 # may be at a position that was another item's.
                 known = self._rows_of({(row.namespace, row.key) for row in rows}, before)

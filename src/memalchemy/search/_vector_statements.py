@@ -118,7 +118,7 @@ def count_vectors(dialect: Dialect, below: bool) -> Executable:
 
 
 @statement(unproven=RANKED)
-def read_changes(dialect: Dialect) -> Executable | None:
+def read_changed_vectors(dialect: Dialect) -> Executable | None:
     """A page of the vectors of a namespace that were written since a version."""
     position = dialect.statements.rowid(EMBEDDINGS)
     if not dialect.vectors.counts_changes or position is None:

@@ -45,7 +45,7 @@ COUNTERS = f"{INTERNAL_PREFIX}vectors/"
 MAX_KEY_LENGTH = 200
 
 
-class Version(NamedTuple):
+class VectorsVersion(NamedTuple):
     """The version of a namespace's vectors.
 
     ``nonce`` is random at each change, so that two histories differ: those of a file that was
@@ -164,7 +164,7 @@ def read_counters(dialect: Dialect) -> Executable | None:
 
 def read_versions(
     dialect: Dialect, tenant: str, path: str, below: bool
-) -> Program[dict[str, Version]]:
+) -> Program[dict[str, VectorsVersion]]:
     """Return the versions of a namespace, or of it and all below it, by encoded namespace."""
     if below:
         binds = {"k_tenant": tenant, "p_hash": "#", "p_end": "$"}
@@ -172,7 +172,9 @@ def read_versions(
         rows = yield read_counters(dialect), binds
     else:
         rows = yield read_counter(dialect), counter_binds(tenant, path)
-    found = (Version(_path_of(row), row.version, row.nonce, row.born, row.removed) for row in rows)
+    found = (
+        VectorsVersion(_path_of(row), row.version, row.nonce, row.born, row.removed) for row in rows
+    )
     return {one.path: one for one in found if not below or is_in_scope(one.path, path)}
 
 

@@ -20,7 +20,7 @@ def check_expected(version: object, *, or_item: bool = True) -> None:
         raise TypeError(f"expected_version is a version, not {type(version).__name__}")
 
 
-def version_conflict(key: str, expected: object, current: StoreItem | None) -> Conflict:
+def item_conflict(key: str, expected: object, current: StoreItem | None) -> Conflict:
     """Return the error for an item that is not the *expected* one."""
     if isinstance(expected, StoreItem):
         expected = expected.version

@@ -64,7 +64,7 @@ _FIELDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class UnwrittenLine:
     """Line that was not written, counted from 1, and the reason."""
 
     line: int
@@ -78,7 +78,7 @@ class ImportedBatch:
     """Result of a batch: the number of lines by status, and the problems."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[UnwrittenLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +177,12 @@ def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 def _read_lines(
     store: Store, before: int, batch: list[bytes], now: datetime
-) -> tuple[list[_Line], Counter[str], list[Problem]]:
+) -> tuple[list[_Line], Counter[str], list[UnwrittenLine]]:
     """Return the good lines, the number of the others by status, and their problems."""
     settings = store.settings
     good: list[_Line] = []
     counts: Counter[str] = Counter()
-    problems: list[Problem] = []
+    problems: list[UnwrittenLine] = []
     for number, text in enumerate(batch, start=before + 1):
         if not text.strip():
             continue
@@ -197,7 +197,7 @@ def _read_lines(
             )
         except (NotSerialisable, TooLarge, TypeError, ValueError) as error:
             counts["bad"] += 1
-            problems.append(Problem(number, str(error)))
+            problems.append(UnwrittenLine(number, str(error)))
         else:
             good.append(_Line(number, item, row, vectors))
     return good, counts, problems
@@ -352,7 +352,7 @@ def _decide(
 ) -> tuple[ImportedBatch, dict[Place, _Line]]:
     """Return the result of a batch, and the lines to write: the last of each place, or none."""
     counts: Counter[str] = Counter()
-    problems: list[Problem] = []
+    problems: list[UnwrittenLine] = []
     chosen: dict[Place, _Line] = {}
     for line in good:
         before = chosen.get(line.place, there.get(line.place))
@@ -366,7 +366,7 @@ def _decide(
         else:
             counts["conflict"] += 1
             said = "an item of this namespace and key is there, and holds something else"
-            problems.append(Problem(line.number, said, line.item.namespace, line.item.key))
+            problems.append(UnwrittenLine(line.number, said, line.item.namespace, line.item.key))
     if problems:
         left = len(good) - counts["conflict"]
         return ImportedBatch(Counter(conflict=counts["conflict"], left=left), tuple(problems)), {}
@@ -377,7 +377,7 @@ def _is_same_item(line: _Line, before: Any, db: Database) -> bool:
     if isinstance(before, _Line):
         value, metadata = before.item.value, before.row["p_meta"]
     else:
-        value, metadata = read.decode_value(db.tenant, before, db.keyring), before.meta
+        value, metadata = read.decode_item_value(db.tenant, before, db.keyring), before.meta
     # As bytes: to Python 1, 1.0 and True are equal.
     return encode_value(value) == encode_value(line.item.value) and (
         orjson.dumps(metadata, option=orjson.OPT_SORT_KEYS)

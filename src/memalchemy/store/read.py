@@ -51,7 +51,7 @@ ORDERS = ("newest", "key")
 
 def to_item(tenant: str, row: Any, keyring: Keyring) -> StoreItem:
     """Return a row of `stored` columns as an item."""
-    return _with_value(row, decode_value(tenant, row, keyring))
+    return _with_value(row, decode_item_value(tenant, row, keyring))
 
 
 def to_items(
@@ -87,7 +87,7 @@ def _with_value(row: Any, value: Any) -> StoreItem:
     )
 
 
-def decode_value(tenant: str, row: Any, keyring: Keyring) -> Any:
+def decode_item_value(tenant: str, row: Any, keyring: Keyring) -> Any:
     """Decrypt and decode the value of a row; an error names the item."""
     return _decode(row, decrypt_row(tenant, row, keyring))
 

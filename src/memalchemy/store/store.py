@@ -79,7 +79,7 @@ from memalchemy.store import read, write
 from memalchemy.store.compare_and_swap import (
     Change,
     check_expected,
-    version_conflict,
+    item_conflict,
 )
 from memalchemy.store.embedding import (
     Embedder,
@@ -309,7 +309,7 @@ class Store:
             event.payload_bytes = len(row["p_value"])
             if version is None:
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
-                raise version_conflict(key, expected_version, current)
+                raise item_conflict(key, expected_version, current)
         return version
 
     async def put_with_embedding(
@@ -365,7 +365,7 @@ class Store:
             )
             if expected_version is not UNSET and version != expected_version:
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
-                raise version_conflict(key, expected_version, current)
+                raise item_conflict(key, expected_version, current)
         return version is not None
 
     async def put_batch(
@@ -730,7 +730,7 @@ class Store:
             was_there = await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
             if was_there is None and which != "any":
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
-                raise version_conflict(key, expected_version, current)
+                raise item_conflict(key, expected_version, current)
         return bool(was_there)
 
     async def delete_batch(

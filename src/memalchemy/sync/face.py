@@ -251,7 +251,11 @@ def face(of: type, base: type[Face] = Face) -> type[Any]:
         members["__class_getitem__"] = classmethod(GenericAlias)
     if getattr(of, "_is_container", False):
         members |= {"__contains__": _contains, "__len__": _count, "__iter__": _keys}
-    home = {"__module__": __package__, "__qualname__": of.__name__, "__doc__": plain(of.__doc__)}
+    home = {
+        "__module__": __package__,
+        "__qualname__": of.__name__,
+        "__doc__": sync_docstring(of.__doc__),
+    }
     made = type(of.__name__, (base,), members | home)
     _faces[of] = made
     return made
@@ -272,7 +276,7 @@ def _keys(self: Any) -> Iterator[str]:
     return iter(self.keys())
 
 
-def plain(text: str | None) -> str | None:
+def sync_docstring(text: str | None) -> str | None:
     """A docstring as it reads where there is no ``await``."""
     for pattern, replacement in _WORDS:
         text = text and re.sub(pattern, replacement, text)
@@ -307,7 +311,7 @@ def _method(of: type, function: Callable[..., Any], *, calls: str) -> Callable[.
     method.__name__ = calls.replace("__ae", "__e")
     method.__qualname__ = f"{of.__name__}.{method.__name__}"
     method.__module__ = __package__
-    method.__doc__ = plain(function.__doc__)
+    method.__doc__ = sync_docstring(function.__doc__)
     return method
 
 
@@ -315,7 +319,7 @@ def _property(original: property, name: str) -> property:
     def read(self: Face) -> Any:
         return _shown(getattr(self._async, name), self._loop)
 
-    return property(read, doc=plain(original.__doc__))
+    return property(read, doc=sync_docstring(original.__doc__))
 
 
 def _asynchronous(value: Any, caller: Caller | None = None) -> Any:

@@ -42,7 +42,7 @@ def encode_entries(
     rows = []
     for at, (value, key, occurred_at) in enumerate(zip(values, keys, times, strict=True)):
         try:
-            row = encode_entry(value, indexes_text)
+            row = entry_binds(value, indexes_text)
         except MemalchemyError as error:
             error.add_note(f"of entry {at} of {len(values)}; nothing was written")
             raise
@@ -50,7 +50,7 @@ def encode_entries(
     return rows
 
 
-def encode_entry(value: Any, indexes_text: bool) -> Row:
+def entry_binds(value: Any, indexes_text: bool) -> Row:
     """Return the values to bind for the value of an entry."""
     payload, checksum = encode_payload(value)
     return {
@@ -74,10 +74,10 @@ def to_entries(log: Log, keyring: Keyring, rows: Sequence[Any]) -> list[Entry]:
     """Return rows as entries, in their order.
 
     Raises:
-        Corrupt, KeyMissing, NotEncrypted: as `decode_values`.
+        Corrupt, KeyMissing, NotEncrypted: as `decode_entry_values`.
     """
     check_entries(log, rows, keyring.signing)
-    found = decode_values(
+    found = decode_entry_values(
         log,
         keyring,
         [row.seq for row in rows],
@@ -109,7 +109,7 @@ def to_hit(log: Log, row: Any, score: float, terms: list[list[str]], keyring: Ke
     )
 
 
-def decode_values(
+def decode_entry_values(
     log: Log,
     keyring: Keyring,
     positions: Sequence[int],
@@ -143,7 +143,7 @@ def _value(
         raise about(error, f"entry {position} of thread {log.thread_id!r}") from error
 
 
-def decoded_size(rows: Iterable[Any]) -> int:
+def decoded_entry_size(rows: Iterable[Any]) -> int:
     """Return the number of bytes to decode."""
     return sum(len(row.payload) for row in rows if row.payload is not None)
 
@@ -158,7 +158,7 @@ def copy_if_heavy(values: list[Any]) -> tuple[list[Any], int]:
     return values, 0
 
 
-def check_keys(keys: Sequence[str | None] | str | None, count: int) -> list[str | None]:
+def check_entry_keys(keys: Sequence[str | None] | str | None, count: int) -> list[str | None]:
     """Return a key for each entry, or ``None``; one string is the key of a single entry."""
     if keys is None:
         return [None] * count

@@ -289,7 +289,7 @@ class ThreadLog:
         log, d = self._log(thread_id), self.db.dialect
         expected = _version(expected_version)
         (value,), decoded_size = entry_rows.copy_if_heavy([value])
-        encode = partial(entry_rows.encode_entry, value, self._indexes_text)
+        encode = partial(entry_rows.entry_binds, value, self._indexes_text)
         row = await off_loop(decoded_size, encode)
         row["p_seq"] = _position(position, "position")
         with operation("thread.edit", **self._about(thread_id)) as event:
@@ -559,7 +559,7 @@ class ThreadLog:
                     connection=connection,
                     event=event,
                 )
-                size = sum(entry_rows.decoded_size(read[log]) for log in logs)
+                size = sum(entry_rows.decoded_entry_size(read[log]) for log in logs)
                 await off_loop(size, partial(decode, logs))
         return {thread_id: found[thread_id] for thread_id in given if thread_id in found}
 
@@ -669,7 +669,7 @@ class ThreadLog:
             if not found:
                 await self.db.check_search(connection)
             hits = partial(self._hits, found, terms)
-            return await off_loop(entry_rows.decoded_size(row for _, row in found), hits)
+            return await off_loop(entry_rows.decoded_entry_size(row for _, row in found), hits)
 
     # --- Shared by the methods above, and by what rests on a log ----------------------------------
 
@@ -745,7 +745,9 @@ class ThreadLog:
         check_entries(log, found, self.db.signing)
         columns = list(zip(*found, strict=True)) or [()] * (_PAYLOAD + 1)
         _, _, seqs, codecs, checksums, payloads = columns[: _PAYLOAD + 1]
-        decoded = entry_rows.decode_values(log, self.db.keyring, seqs, codecs, checksums, payloads)
+        decoded = entry_rows.decode_entry_values(
+            log, self.db.keyring, seqs, codecs, checksums, payloads
+        )
         return make(seqs, decoded, checksums)
 
     async def _append(
@@ -767,7 +769,7 @@ class ThreadLog:
         expected = _version(expected)
         life = self._ttl if ttl is None else to_lifetime(ttl)
         values = self._values(log)
-        checked = entry_rows.check_keys(keys, len(given))
+        checked = entry_rows.check_entry_keys(keys, len(given))
         times = entry_rows.check_times(occurred_at, len(given), values["p_now"])
         given, decoded_size = entry_rows.copy_if_heavy(given)
         encode = partial(entry_rows.encode_entries, given, checked, times, self._indexes_text)
@@ -972,7 +974,7 @@ class ThreadLog:
             return entry_rows.to_entries(log, self.db.keyring, found[0]), found[1]
 
         def size_of(found: tuple[Answer, int | None]) -> int:
-            return entry_rows.decoded_size(found[0])
+            return entry_rows.decoded_entry_size(found[0])
 
         with operation("thread.read", **self._about(thread_id)) as event:
             return await self.db.run(

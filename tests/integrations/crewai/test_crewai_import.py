@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from memalchemy import Database, DatabaseUnreachable, NotFound
 from memalchemy.cli.app import app
 from memalchemy.importers.sources import SOURCES
-from memalchemy.importers.target import Outcome, Target
+from memalchemy.importers.target import ImportOutcome, ImportTarget
 from memalchemy.integrations._importers import crewai as reader
 from memalchemy.integrations._importers._jsonb import decode_jsonb
 from memalchemy.integrations.crewai import (
@@ -105,8 +105,8 @@ def content(place: str) -> list[str]:
         return list(raw.iterdump())
 
 
-async def imported(place: str, db: Database, **options: Any) -> list[Outcome]:
-    target = Target(db, **options)
+async def imported(place: str, db: Database, **options: Any) -> list[ImportOutcome]:
+    target = ImportTarget(db, **options)
     return [await target.write(record) async for record in SOURCES["crewai"].read(place)]
 
 

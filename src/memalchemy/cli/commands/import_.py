@@ -23,8 +23,8 @@ from memalchemy.importers.sources import SOURCES
 
 if TYPE_CHECKING:
     from memalchemy import Database
-    from memalchemy.importers.openai_agents import Outcome
-    from memalchemy.importers.target import Outcome as RecordOutcome
+    from memalchemy.importers.openai_agents import BranchOutcome
+    from memalchemy.importers.target import ImportOutcome as RecordOutcome
 
 FRAMEWORKS = ("langgraph", "openai-agents", *SOURCES)
 """Frameworks whose storage ``--from`` reads; a file of that name is written ``./langgraph``."""
@@ -276,7 +276,7 @@ async def _import_openai_agents(
     keyless: dict[str, Any] = {"keys_file": None, "signing_keys_file": None, "readable": None}
     source = ctx.with_options(db=url, schema=schema, **keyless)
     table = messages_table or MESSAGES
-    outcomes: list[Outcome] = []
+    outcomes: list[BranchOutcome] = []
     sessions: set[str] = set()
     started = time.perf_counter()
     with ctx.terminal.progress("comparing" if dry_run else "importing") as progress:
@@ -346,7 +346,7 @@ async def _import_records(
     *,
     dry_run: bool,
 ) -> int:
-    from memalchemy.importers.target import Target
+    from memalchemy.importers.target import ImportTarget
 
     source = SOURCES[name]
     outcomes: list[RecordOutcome] = []
@@ -354,7 +354,7 @@ async def _import_records(
     with ctx.terminal.progress("comparing" if dry_run else "importing") as progress:
         total = await source.count(place, schema=schema)
         async with _open_target(ctx, dry_run=dry_run) as db:
-            target = Target(db, prefix=prefix, on_conflict=on_conflict.value, dry_run=dry_run)
+            target = ImportTarget(db, prefix=prefix, on_conflict=on_conflict.value, dry_run=dry_run)
             async with target, aclosing(source.read(place, schema=schema)) as records:
                 with usage_errors():
                     async for record in records:
@@ -392,7 +392,7 @@ async def _import_records(
     return REFUSED if counts["bad"] or counts["conflict"] or unreadable else OK
 
 
-def _print_outcome_problems(ctx: Context, outcome: Outcome) -> None:
+def _print_outcome_problems(ctx: Context, outcome: BranchOutcome) -> None:
     name = f"session {outcome.session_id}"
     if outcome.branch != "main":
         name += f", branch {outcome.branch}"

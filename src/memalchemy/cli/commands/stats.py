@@ -15,7 +15,7 @@ from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.namespaces import find_checkpointer
 from memalchemy.cli.options import ThreadNamespaceOption
 from memalchemy.cli.parsers import format_namespace
-from memalchemy.cli.tables import Bar, Column
+from memalchemy.cli.tables import BarCell, Column
 from memalchemy.cli.thread_arguments import OptionalThreadArgument
 from memalchemy.cli.usage import UsageError
 
@@ -245,7 +245,7 @@ def _print_bars(
     if not rows:
         return
     largest = max(held for _, held in rows)
-    lines = [(*cells, format_size(held), Bar(held, largest)) for cells, held in rows]
+    lines = [(*cells, format_size(held), BarCell(held, largest)) for cells, held in rows]
     if rest is not None:
         cells, held = rest
         lines.append((*cells, format_size(held), ""))

@@ -44,7 +44,7 @@ from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
     from memalchemy import SearchHits, StoreItem
-    from memalchemy.store.jsonl import Problem
+    from memalchemy.store.jsonl import UnwrittenLine
 
 CONCURRENT_COUNTS = 8
 """Namespaces whose items are counted at the same time."""
@@ -508,7 +508,7 @@ async def import_(
         raise UsageError("give --overwrite or --skip, not both")
     on_conflict: OnConflict = "overwrite" if overwrite else "skip" if skip else "error"
     counts: Counter[str] = Counter()
-    problems: list[Problem] = []
+    problems: list[UnwrittenLine] = []
     started = time.perf_counter()
     with (
         open_input(file) as source,
@@ -542,7 +542,7 @@ async def import_(
     return REFUSED if problems else OK
 
 
-def _describe_problem(problem: Problem) -> str:
+def _describe_problem(problem: UnwrittenLine) -> str:
     item = ""
     if problem.namespace is not None:
         item = f" ({problem.key} in {format_namespace(problem.namespace)})"

@@ -39,7 +39,7 @@ from memalchemy.database.sqlite.connections import (
 from memalchemy.database.sqlite.read_only import is_locked, open_read_only, unsettled
 from memalchemy.database.sqlite.readers import Readers
 from memalchemy.database.sqlite.writer import Writer, WriterLease
-from memalchemy.dialects.sqlite import prepare
+from memalchemy.dialects.sqlite import prepare_connection
 from memalchemy.errors import (
     CapabilityMissing,
     DatabaseUnreachable,
@@ -306,10 +306,10 @@ class SQLiteExecutor(Executor):
 
     def _open_once(self, place: str, read_only: bool) -> SQLiteConnection:
         assert self._path is not None
-        connection = forks.connect(self._path, place, uri=not self.may_create)
+        connection = forks.open_file(self._path, place, uri=not self.may_create)
         connection.closing = self._closing
         try:
-            prepare(
+            prepare_connection(
                 connection,
                 synchronous=self._synchronous,
                 read_only=read_only,
@@ -325,7 +325,7 @@ class SQLiteExecutor(Executor):
         self._check_file()
         connection = open_read_only(self._path, timeout=self._open_timeout)
         connection.closing = self._closing
-        prepare(
+        prepare_connection(
             connection,
             synchronous=self._synchronous,
             read_only=True,

@@ -62,7 +62,7 @@ def keep(keeper: ConnectionKeeper) -> None:
     _keepers.add(keeper)
 
 
-def connect(path: str, name: str, **options: Any) -> SQLiteConnection:
+def open_file(path: str, name: str, **options: Any) -> SQLiteConnection:
     """Open the file at *path*, which SQLite is told as *name*; forks wait until it is closed.
 
     Raises:

@@ -125,7 +125,7 @@ def _is_still(path: str, state: _Resting | None) -> bool:
 
 def _connect(path: str, *, immutable: bool) -> SQLiteConnection:
     name = quote(Path(path).absolute().as_posix())
-    return forks.connect(
+    return forks.open_file(
         path,
         f"file:{name if name.startswith('/') else f'/{name}'}?mode=ro"
         + ("&immutable=1" if immutable else ""),

@@ -30,7 +30,7 @@ from memalchemy.dialects.base import (
 )
 from memalchemy.dialects.postgresql.cluster import Citus
 from memalchemy.dialects.postgresql.column_types import PostgreSQLColumnTypes
-from memalchemy.dialects.postgresql.distributed import distribute, is_distributed
+from memalchemy.dialects.postgresql.distributed import is_distributed, use_distribution
 from memalchemy.dialects.postgresql.ended_loops import close_asyncpg_without_loop
 from memalchemy.dialects.postgresql.failures import DATE_STYLE, classify
 from memalchemy.dialects.postgresql.maintenance import PostgreSQLMaintenance
@@ -113,7 +113,7 @@ class PostgreSQL(Dialect):
 
     def learn(self, connection: Connection, schema: str | None) -> None:
         if self.has_to_learn and is_distributed(connection, schema):
-            distribute(self)
+            use_distribution(self)
         self.has_to_learn = False
 
     def read_url(self, url: URL, driver: str) -> Target:

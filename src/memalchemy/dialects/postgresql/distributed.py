@@ -123,7 +123,7 @@ def is_distributed(connection: Connection, schema: str | None) -> bool:
     )
 
 
-def distribute(dialect: Dialect) -> None:
+def use_distribution(dialect: Dialect) -> None:
     """Give *dialect* the variant and the parts for tables that Citus has distributed."""
     # Citus pulls a statement to the coordinator whose CTE writes, and lets no transaction of one
     # statement span two nodes without a commit of two phases.

@@ -36,10 +36,10 @@ from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.events import operation
 from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
-from memalchemy.http.client._client import RemoteClient, seconds
-from memalchemy.http.client._remote import PAGE, Answer, RemoteServer
+from memalchemy.http.client._client import RemoteClient, lifetime_seconds
+from memalchemy.http.client._remote import PAGE, ReceivedJSON, RemoteServer
 from memalchemy.http.client._transport import malformed
-from memalchemy.http.operations import Request
+from memalchemy.http.operations import OperationRequest
 from memalchemy.keys import check_list, check_name, check_thread_id, new_checkpoint_id
 from memalchemy.mapping import check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
@@ -153,7 +153,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             "checkpoint_id": checkpoint_id,
             "thread_id": thread_id,
             "created_at": datetime.now(UTC).isoformat(),
-            "state": await offload(mapping, lambda: wire.encode_state(mapping, fallback)),
+            "state": await offload(mapping, lambda: wire.encode_state_tree(mapping, fallback)),
             "metadata": checked,
         }
         options: dict[str, Any] = {}
@@ -166,11 +166,11 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         if occurred_at is not None:
             options["occurred_at"] = check_time(occurred_at, "occurred_at").isoformat()
         if ttl is not None:
-            options["ttl"] = seconds(ttl)
+            options["ttl"] = lifetime_seconds(ttl)
         if options:  # whoever has a history is a server of memalchemy's
             await self._server.require(operations.history, f"save with {', '.join(options)}")
         with operation("checkpoint.save", thread_id=thread_id, checkpoint_id=checkpoint_id):
-            answer: Answer | None
+            answer: ReceivedJSON | None
             if not await self._server.offers(put.operation):
                 post = operations.save(thread_id, body=body | options)
                 answer = await self._server.call(post, repeats=False)
@@ -254,7 +254,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
                 raise malformed(self.base_url, "a state")
             try:
                 found = tree.get("state", tree)
-                state = await offload(found, lambda: wire.decode_state(found))
+                state = await offload(found, lambda: wire.decode_state_tree(found))
             except ValueError as error:
                 raise Corrupt(f"a state of thread {thread_id!r} cannot be read: {error}") from error
         loaded: State = from_mapping(state, self._state_type)
@@ -493,7 +493,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             "thread_id": thread_id,
             "keep_last": keep_last,
             "keep_every": keep_every,
-            "older_than": seconds(older_than),
+            "older_than": lifetime_seconds(older_than),
             "all_namespaces": all_namespaces,
             "dry_run": dry_run,
         }
@@ -528,15 +528,15 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         body = {"thread_id": thread_id, "metadata": metadata}
         return await self._count(operations.forget(body=body))
 
-    async def _call(self, request: Request) -> Answer:
+    async def _call(self, request: OperationRequest) -> ReceivedJSON:
         """Send a request of an operation that a server of somebody else's lacks."""
         await self._server.require(request.operation)
         return await self._server.call(request)
 
-    async def _count(self, request: Request) -> int:
+    async def _count(self, request: OperationRequest) -> int:
         return (await self._call(request)).value("count", int)
 
-    async def _infos(self, request: Request) -> list[Any]:
+    async def _infos(self, request: OperationRequest) -> list[Any]:
         return (await self._call(request)).members("checkpoints", wire.decode_info)
 
 

@@ -71,6 +71,6 @@ def given(value: T | Unset) -> T | None:
     return None if isinstance(value, Unset) else value
 
 
-def seconds(time: Seconds | None) -> float | None:
+def lifetime_seconds(time: Seconds | None) -> float | None:
     """Return a lifetime or an age as it travels."""
     return None if time is None else to_timedelta(time).total_seconds()

@@ -10,7 +10,7 @@ from memalchemy.codec.values import jsonable
 from memalchemy.contracts import UNSET, Seconds, Unset, check_time
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.http import operations, wire
-from memalchemy.http.client._client import RemoteClient, given, seconds
+from memalchemy.http.client._client import RemoteClient, given, lifetime_seconds
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.http.client._thread_log import keys_and_times
 from memalchemy.keys import check_list, check_namespace, check_thread_id
@@ -74,7 +74,7 @@ class HTTPConversation(RemoteClient):
                 {"message": record} | mark for record, mark in zip(records, marks, strict=True)
             ],
             "expected_version": given(expected_version),
-            "ttl": seconds(ttl),
+            "ttl": lifetime_seconds(ttl),
         }
         request = operations.conversation_add(*self._place, body=body)
         return (await self._server.call(request)).value("positions", list)
@@ -126,7 +126,7 @@ class HTTPConversation(RemoteClient):
         The keys are those of `memalchemy.Conversation.snapshot`.
         """
         request = operations.conversation_snapshot(*self._place)
-        return (await self._server.call(request)).value("snapshot", wire.decode_state)
+        return (await self._server.call(request)).value("snapshot", wire.decode_state_tree)
 
     async def restore(
         self,
@@ -141,7 +141,7 @@ class HTTPConversation(RemoteClient):
             NotSerialisable, TooLarge: it cannot be stored; nothing was written.
         """
         if isinstance(snapshot, Mapping):
-            body: dict[str, Any] = {"snapshot": wire.encode_state(snapshot)}
+            body: dict[str, Any] = {"snapshot": wire.encode_state_tree(snapshot)}
         else:
             body = {"messages": _records(check_list(snapshot, "restore"))}
         time = None if occurred_at is None else check_time(occurred_at, "occurred_at").isoformat()
@@ -209,17 +209,17 @@ class HTTPConversation(RemoteClient):
 
 
 def _message(tree: Mapping[str, Any]) -> Message:
-    return Message.of(wire.decode_state(tree["message"]))
+    return Message.of(wire.decode_state_tree(tree["message"]))
 
 
 def _records(messages: Iterable[Any]) -> list[dict[str, Any]]:
     """Return messages, and those of lists of them, as they travel."""
     flat = [m for one in messages for m in (one if isinstance(one, list | tuple) else [one])]
-    return [wire.encode_state(Message.of(message).to_record()) for message in flat]
+    return [wire.encode_state_tree(Message.of(message).to_record()) for message in flat]
 
 
 def _exchange(tree: Mapping[str, Any]) -> ToolExchange:
     calls, *results = (
-        Message.of(wire.decode_state(one)) for one in (tree["calls"], *tree["results"])
+        Message.of(wire.decode_state_tree(one)) for one in (tree["calls"], *tree["results"])
     )
     return ToolExchange(calls, tuple(results), datetime.fromisoformat(tree["begun_at"]))

@@ -18,13 +18,13 @@ from memalchemy.http import operations, wire
 from memalchemy.http._gzip import GZIP
 from memalchemy.http._offload import offload
 from memalchemy.http.client._transport import Reply, Transport, malformed
-from memalchemy.http.operations import Operation, Request
+from memalchemy.http.operations import Operation, OperationRequest
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReceivedJSON:
     """The JSON of a successful answer."""
 
     tree: Any
@@ -145,15 +145,15 @@ class RemoteServer:
             f"{self.url} does not offer {what or call}; `memalchemy serve` does", capability=call
         )
 
-    async def call(self, request: Request, *, repeats: bool = True) -> Answer:
+    async def call(self, request: OperationRequest, *, repeats: bool = True) -> ReceivedJSON:
         """Send a request, and return its answer. Every 404 is an error."""
         return self._answer(request, await self._send(request, None if repeats else {}))
 
-    async def count(self, request: Request) -> int:
+    async def count(self, request: OperationRequest) -> int:
         """Send a request, and return the count in its answer."""
         return (await self.call(request)).value("count", int)
 
-    async def find(self, request: Request) -> Answer | None:
+    async def find(self, request: OperationRequest) -> ReceivedJSON | None:
         """Send a request; return ``None`` if the server says that what it names is not there."""
         reply = await self._send(request)
         if self._is_absent(reply):
@@ -163,14 +163,14 @@ class RemoteServer:
             raise malformed(self.url, "an answer to this")
         return answer
 
-    async def exists(self, request: Request) -> bool:
+    async def exists(self, request: OperationRequest) -> bool:
         """Return whether what a request reads is there, without a transfer of it."""
         reply = await self._send(request, {"If-None-Match": "*"})
         if reply.status != 304 and not self._is_absent(reply):
             raise self.transport.error_of(reply, writes=False)
         return reply.status == 304
 
-    async def create(self, request: Request) -> Answer | None:
+    async def create(self, request: OperationRequest) -> ReceivedJSON | None:
         """Create something under a new name; return ``None`` if an earlier attempt did it."""
         reply = await self._send(request, {"If-None-Match": "*"})
         if reply.status == 412 and reply.maybe_applied:
@@ -178,7 +178,7 @@ class RemoteServer:
         return self._answer(request, reply)
 
     async def pages(
-        self, request: Request, name: str, make: Callable[[Any], T], limit: int | None
+        self, request: OperationRequest, name: str, make: Callable[[Any], T], limit: int | None
     ) -> AsyncGenerator[list[T]]:
         """Yield the pages of a list, as many as have *limit* members together.
 
@@ -198,13 +198,15 @@ class RemoteServer:
             left = None if left is None else left - len(found)
 
     async def all_pages(
-        self, request: Request, name: str, make: Callable[[Any], T], limit: int | None
+        self, request: OperationRequest, name: str, make: Callable[[Any], T], limit: int | None
     ) -> list[T]:
         """Return the members of the `pages` of a list."""
         pages = self.pages(request, name, make, limit)
         return [one async for some in pages for one in some]
 
-    async def _send(self, request: Request, headers: Mapping[str, str] | None = None) -> Reply:
+    async def _send(
+        self, request: OperationRequest, headers: Mapping[str, str] | None = None
+    ) -> Reply:
         """Send a request. A write repeats under a key of its own, or under the *headers*."""
         operation, offer = request.operation, await self.offer()
         if headers is None and operation.keyed and offer.prefix is not None:
@@ -219,11 +221,11 @@ class RemoteServer:
             repeats=bool(headers) or not operation.writes,
         )
 
-    def _answer(self, request: Request, reply: Reply) -> Answer:
+    def _answer(self, request: OperationRequest, reply: Reply) -> ReceivedJSON:
         writes = request.operation.writes
         if not 200 <= reply.status < 300:
             raise self.transport.error_of(reply, writes=writes)
-        return Answer(reply.tree, self.url, writes)
+        return ReceivedJSON(reply.tree, self.url, writes)
 
     def _is_absent(self, reply: Reply) -> bool:
         """Return whether the server says that something is not there.

@@ -26,7 +26,7 @@ from memalchemy.errors import Conflict, InvalidArgument
 from memalchemy.events import operation
 from memalchemy.http import operations
 from memalchemy.http._offload import offload
-from memalchemy.http.client._client import RemoteClient, given, seconds
+from memalchemy.http.client._client import RemoteClient, given, lifetime_seconds
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.keys import check_list, check_name, check_namespace, encode_namespace
 from memalchemy.metadata import check_metadata
@@ -73,7 +73,7 @@ class HTTPStore(RemoteClient):
             "value": await offload([value], lambda: jsonable(value)),
             "metadata": check_metadata(metadata),
             "embedding": _vector(embedding),
-            "ttl": seconds(ttl),
+            "ttl": lifetime_seconds(ttl),
         }
         if expected_version is not UNSET:
             body["expected_version"] = expected_version
@@ -123,11 +123,11 @@ class HTTPStore(RemoteClient):
                     "value": tree,
                     "metadata": check_metadata(one.metadata),
                     "embedding": _vector(one.embedding),
-                    "ttl": seconds(one.ttl),
+                    "ttl": lifetime_seconds(one.ttl),
                 }
                 for one, tree in zip(new, trees, strict=True)
             ],
-            "ttl": seconds(ttl),
+            "ttl": lifetime_seconds(ttl),
             "if_exists": if_exists,
             "keep_vectors": keep_vectors,
         }

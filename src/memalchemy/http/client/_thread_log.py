@@ -20,7 +20,7 @@ from memalchemy.contracts import (
 from memalchemy.events import operation
 from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
-from memalchemy.http.client._client import RemoteClient, given, seconds
+from memalchemy.http.client._client import RemoteClient, given, lifetime_seconds
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.keys import check_entry_key, check_list, check_namespace, check_thread_id
 
@@ -326,7 +326,7 @@ async def _new_entries(
     return {
         "entries": [{"value": tree} | mark for tree, mark in zip(trees, marks, strict=True)],
         "expected_version": given(expected_version),
-        "ttl": seconds(ttl),
+        "ttl": lifetime_seconds(ttl),
     }
 
 

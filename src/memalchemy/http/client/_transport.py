@@ -28,7 +28,7 @@ from memalchemy.errors import (
 )
 from memalchemy.events import Event, publish
 from memalchemy.http import wire
-from memalchemy.http._gzip import GZIP, compress
+from memalchemy.http._gzip import GZIP, gzip_document
 from memalchemy.http._offload import offload
 from memalchemy.http.client._connections import Connections, abandon, close_without_loop
 
@@ -129,7 +129,7 @@ class Transport:
         url = self._base + path + _query_string(query)
         content = None if body is None else await offload(body, lambda: wire.dumps(body))
         if content is not None and self.compresses and len(content) >= COMPRESSED_FROM:
-            content, headers = await compress(content), {**headers, "Content-Encoding": GZIP}
+            content, headers = await gzip_document(content), {**headers, "Content-Encoding": GZIP}
         maybe_applied = False  # by an attempt before the last one
         try:
             async with asyncio.timeout(self._timeout):

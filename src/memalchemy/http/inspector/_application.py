@@ -18,7 +18,13 @@ from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 
 from memalchemy.http.inspector._routes import SecurityHeadersMiddleware, inspector_routes
-from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter, Work
+from memalchemy.http.server._limits import (
+    FailureLimiter,
+    Limits,
+    RateLimiter,
+    UnansweredRequests,
+    WorkSlots,
+)
 from memalchemy.http.server._middleware import (
     AccessLogMiddleware,
     ErrorMiddleware,
@@ -54,8 +60,8 @@ def inspector_app(
             max_body=MAX_BODY,
             timeout=TIMEOUT,
             rates=RateLimiter(None),
-            in_flight=InFlight(),
-            work=Work(Limits()),
+            in_flight=UnansweredRequests(),
+            work=WorkSlots(Limits()),
         ),
     ]
     application = Starlette(

@@ -19,7 +19,7 @@ from memalchemy.errors import Corrupt, InvalidArgument, KeyMissing, MemalchemyEr
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.inspector._static import StaticFiles
-from memalchemy.http.server._middleware import check_access, check_namespace, tenant_of
+from memalchemy.http.server._middleware import check_access, check_namespace_of_token, tenant_of
 from memalchemy.http.server._problems import Problem
 from memalchemy.http.server._resource import Resource
 from memalchemy.inspection import Inspector
@@ -168,7 +168,7 @@ def inspector_routes(
     def api(name: str, endpoint: _Endpoint) -> Route:
         async def respond(request: Request) -> Response:
             check_access(request.scope, "read")
-            check_namespace(request.scope, None)
+            check_namespace_of_token(request.scope, None)
             arguments = _arguments(endpoint, request)
             tree = await _answer(endpoint.call(inspector_of(request.scope)), arguments)
             document = await offload(tree, lambda: wire.dumps(tree))

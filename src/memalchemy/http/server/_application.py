@@ -27,7 +27,13 @@ from memalchemy.http.inspector._routes import SecurityHeadersMiddleware, inspect
 from memalchemy.http.operations import OPERATIONS
 from memalchemy.http.server import _checkpoints, _health, _logs, _openapi, _store
 from memalchemy.http.server._context import ServerContext
-from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter, Work
+from memalchemy.http.server._limits import (
+    FailureLimiter,
+    Limits,
+    RateLimiter,
+    UnansweredRequests,
+    WorkSlots,
+)
 from memalchemy.http.server._middleware import (
     AccessLogMiddleware,
     EncodedPathMiddleware,
@@ -100,8 +106,8 @@ def app(
             max_body=max_body,
             timeout=timeout,
             rates=RateLimiter(rate, burst),
-            in_flight=InFlight(),
-            work=Work(limits),
+            in_flight=UnansweredRequests(),
+            work=WorkSlots(limits),
         )
     ]
     backend = TokenBackend(tokens, db.tenant, FailureLimiter(limits.unknown_tokens))

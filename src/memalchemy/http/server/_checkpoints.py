@@ -20,10 +20,10 @@ from memalchemy.http.server._conditions import (
     precondition_required,
     tag_of_checkpoint,
 )
-from memalchemy.http.server._context import Answer, RequestContext, page
+from memalchemy.http.server._context import OperationResult, RequestContext, page
 from memalchemy.http.server._endpoints import Endpoints
 from memalchemy.http.server._limits import MAX_RESULTS
-from memalchemy.http.server._values import decode
+from memalchemy.http.server._values import decode_part
 from memalchemy.keys import check_thread_id, decode_namespace
 from memalchemy.log.listing import (
     LogMark,
@@ -332,7 +332,7 @@ async def query_by_metadata(context: RequestContext, body: schemas.QueryByMetada
 @endpoints.add(operations.search_data)
 async def search_data(context: RequestContext, body: schemas.SearchDataBody) -> Any:
     """Find threads by a field of their newest state, among those saved last."""
-    value: Any = await decode(body.value, "/value")
+    value: Any = await decode_part(body.value, "/value")
     return await _infos(
         await context.checkpointer.search_data(body.path, value, body.limit, among=body.among)
     )
@@ -405,7 +405,7 @@ async def _history(
 async def _state_of(body: schemas.SaveBody, thread_id: str) -> Any:
     if body.thread_id is not None and body.thread_id != thread_id:
         raise InvalidArgument("thread_id of the body is another than that of the path")
-    return await decode(body.state, "/state", wire.decode_state)
+    return await decode_part(body.state, "/state", wire.decode_state_tree)
 
 
 def _expected_parent(body: schemas.SaveBody) -> str | Unset | None:
@@ -414,7 +414,7 @@ def _expected_parent(body: schemas.SaveBody) -> str | Unset | None:
 
 async def _checkpoint(
     context: RequestContext, thread_id: str, checkpoint_id: str | None, conditions: Conditions
-) -> Answer:
+) -> OperationResult:
     info = await context.checkpointer.get_metadata(thread_id, checkpoint_id)
     if info is None:
         raise _not_found(thread_id, checkpoint_id)
@@ -422,14 +422,14 @@ async def _checkpoint(
     tag = tag_of_checkpoint(info)
     headers = {"ETag": tag}
     if conditions.is_unchanged(tag):
-        return Answer(None, 304, headers)
+        return OperationResult(None, 304, headers)
     checkpoint_id = info["checkpoint_id"]
     state = await context.checkpointer.load(thread_id, checkpoint_id)
     if state is None:
         raise _not_found(thread_id, checkpoint_id)
-    tree = await offload(state, lambda: wire.encode_state(state))
+    tree = await offload(state, lambda: wire.encode_state_tree(state))
     found = {"thread_id": thread_id, "state": tree, "checkpoint_id": checkpoint_id}
-    return Answer(found, headers=headers)
+    return OperationResult(found, headers=headers)
 
 
 async def _info(context: RequestContext, thread_id: str, checkpoint_id: str | None) -> Any:

@@ -66,7 +66,7 @@ class RequestContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OperationResult:
     """Answer of an operation: a tree of JSON, and what differs from its declaration."""
 
     tree: dict[str, Any] | None

@@ -20,16 +20,16 @@ from starlette.responses import Response
 from memalchemy._bounds import Oversized
 from memalchemy.errors import InvalidArgument, TooLarge
 from memalchemy.http import wire
-from memalchemy.http._gzip import GZIP, compress
+from memalchemy.http._gzip import GZIP, gzip_document
 from memalchemy.http._offload import offload
 from memalchemy.http.operations import Operation
 from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._compression import SMALLEST, accepts_gzip
 from memalchemy.http.server._conditions import Conditions
-from memalchemy.http.server._context import Answer, RequestContext, ServerContext
+from memalchemy.http.server._context import OperationResult, RequestContext, ServerContext
 from memalchemy.http.server._idempotency import answer_once, check_key, fingerprint
 from memalchemy.http.server._limits import Limits, has_more_values
-from memalchemy.http.server._middleware import check_access, check_namespace, tenant_of
+from memalchemy.http.server._middleware import check_access, check_namespace_of_token, tenant_of
 from memalchemy.http.server._problems import Problem, too_large
 from memalchemy.http.server._schemas import ListNamespacesQuery, NamingNamespaces
 from memalchemy.keys import parse_namespace
@@ -37,7 +37,7 @@ from memalchemy.keys import parse_namespace
 Function = Callable[..., Awaitable[Any]]
 """``async def name(context, [path parameters], [query], [body], [conditions])``.
 
-It returns a tree of JSON, or an `Answer`.
+It returns a tree of JSON, or an `OperationResult`.
 """
 
 
@@ -74,11 +74,11 @@ class Endpoint:
             raise InvalidArgument("this operation takes no parameters")
         names_in_body = self.body is not None and issubclass(self.body, NamingNamespaces)
         if is_guarded and not (names_in_body and "namespace" not in arguments):
-            check_namespace(request.scope, _namespace_of(arguments))
+            check_namespace_of_token(request.scope, _namespace_of(arguments))
         if self.body is not None:
             body = arguments["body"] = await _parse_body(self.body, request, server.limits)
             for namespace in body.namespaces() if isinstance(body, NamingNamespaces) else ():
-                check_namespace(request.scope, namespace)
+                check_namespace_of_token(request.scope, namespace)
         if operation.conditional:
             arguments["conditions"] = Conditions.of(request.headers)
         context = server.of_tenant(tenant_of(request.scope))
@@ -92,16 +92,16 @@ class Endpoint:
         if len(document) >= SMALLEST:
             headers["Vary"] = "Accept-Encoding"
             if accepts_gzip(request.headers.get("accept-encoding", "")):
-                document = await compress(document)
+                document = await gzip_document(document)
                 headers["Content-Encoding"] = GZIP
         return Response(document, status, headers=headers, media_type=wire.JSON)
 
     async def _answer(
         self, request: Request, context: RequestContext, arguments: dict[str, Any]
-    ) -> Answer:
-        async def call(context: RequestContext) -> Answer:
+    ) -> OperationResult:
+        async def call(context: RequestContext) -> OperationResult:
             found = await self.function(context, **arguments)
-            return found if isinstance(found, Answer) else Answer(found)
+            return found if isinstance(found, OperationResult) else OperationResult(found)
 
         key = request.headers.get("idempotency-key")
         if key is None or not self.operation.writes:

@@ -15,7 +15,7 @@ from typing import Any
 
 from memalchemy.database.driver_errors import TenantNotSet
 from memalchemy.errors import Conflict, MemalchemyError
-from memalchemy.http.server._context import Answer, RequestContext
+from memalchemy.http.server._context import OperationResult, RequestContext
 from memalchemy.http.server._problems import Problem
 from memalchemy.keys import InternalNamespace
 from memalchemy.search.kept_answers import ANSWERS
@@ -28,7 +28,7 @@ LIFETIME = 24 * 60 * 60
 
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 
-Write = Callable[[RequestContext], Awaitable[Answer]]
+Write = Callable[[RequestContext], Awaitable[OperationResult]]
 
 
 def check_key(key: str) -> str:
@@ -47,7 +47,9 @@ def fingerprint(*parts: bytes) -> str:
     return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
-async def answer_once(context: RequestContext, key: str, request: str, write: Write) -> Answer:
+async def answer_once(
+    context: RequestContext, key: str, request: str, write: Write
+) -> OperationResult:
     """Do *write* and store its answer, or return the answer that is stored under *key*.
 
     An error is not stored: nothing was done, and the request may be repeated.
@@ -81,7 +83,9 @@ async def answer_once(context: RequestContext, key: str, request: str, write: Wr
     return answer
 
 
-async def _write_and_store(context: RequestContext, key: str, request: str, write: Write) -> Answer:
+async def _write_and_store(
+    context: RequestContext, key: str, request: str, write: Write
+) -> OperationResult:
     """Do *write* and store its answer, in one transaction."""
     async with context.db.transaction() as tx:
         answer = await write(context.on(tx))
@@ -97,7 +101,7 @@ async def _write_and_store(context: RequestContext, key: str, request: str, writ
     return answer
 
 
-async def _stored(context: RequestContext, key: str, request: str) -> Answer | None:
+async def _stored(context: RequestContext, key: str, request: str) -> OperationResult | None:
     done = await context.requests.get(REQUESTS, key)
     if done is None:
         return None
@@ -109,4 +113,4 @@ async def _stored(context: RequestContext, key: str, request: str) -> Answer | N
             "this request was done under its Idempotency-Key, and its answer has been erased by a "
             "forget since; nothing was done now"
         )
-    return Answer(record["tree"], record["status"], record["headers"])
+    return OperationResult(record["tree"], record["status"], record["headers"])

@@ -169,7 +169,7 @@ def _network_of(address: str) -> str:
 
 
 @dataclass
-class InFlight:
+class UnansweredRequests:
     """The unanswered requests of each tenant, and the bytes of the bodies of all of them."""
 
     requests: Counter[str] = field(default_factory=Counter)
@@ -242,7 +242,7 @@ LARGE_BODY = 256 * 1024
 """Bytes of a body whose decoding takes longer than most requests do."""
 
 
-class Work:
+class WorkSlots:
     """The places for each kind of request: what takes long has a share of its own."""
 
     def __init__(self, limits: Limits) -> None:

@@ -20,7 +20,7 @@ from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._context import RequestContext, page
 from memalchemy.http.server._endpoints import Endpoints
-from memalchemy.http.server._values import decode, decode_list
+from memalchemy.http.server._values import decode_list, decode_part
 from memalchemy.keys import check_entry_key, check_thread_id, encode_namespace
 from memalchemy.log.listing import ThreadListing, ThreadMark
 from memalchemy.state import Message
@@ -237,7 +237,7 @@ async def log_edit(
     body: schemas.EditBody,
 ) -> Any:
     """Change the value of an entry."""
-    value: Any = await decode(body.value, "/value")
+    value: Any = await decode_part(body.value, "/value")
     was_there = await ThreadLog(context.db, namespace=namespace).edit(
         thread_id,
         position,
@@ -309,7 +309,7 @@ async def conversation_snapshot(
 ) -> Any:
     """Read a whole conversation, with its summary."""
     snapshot = await Conversation(context.db, thread_id, namespace=namespace).snapshot()
-    return {"snapshot": await offload(snapshot, lambda: wire.encode_state(snapshot))}
+    return {"snapshot": await offload(snapshot, lambda: wire.encode_state_tree(snapshot))}
 
 
 @endpoints.add(operations.conversation_restore)
@@ -321,7 +321,7 @@ async def conversation_restore(
     if body.messages is not None and body.snapshot is None:
         given = _messages_of(body.messages)
     elif body.snapshot is not None and body.messages is None:
-        given = await decode(body.snapshot, "/snapshot", wire.decode_state)
+        given = await decode_part(body.snapshot, "/snapshot", wire.decode_state_tree)
     else:
         raise InvalidArgument("give a snapshot, or messages")
     conversation = Conversation(context.db, thread_id, namespace=namespace)
@@ -350,7 +350,7 @@ async def conversation_amend_last(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.AmendBody
 ) -> Any:
     """Replace the content of the assistant's last message."""
-    content: Any = await decode(body.content, "/content")
+    content: Any = await decode_part(body.content, "/content")
     conversation = Conversation(context.db, thread_id, namespace=namespace)
     if not isinstance(content, str | list):
         raise InvalidArgument("content is a text or a list of parts")
@@ -454,7 +454,7 @@ async def _page_of_entries(
 
 def _messages_of(trees: Sequence[Mapping[str, Any]]) -> list[Message]:
     try:
-        return [Message.of(wire.decode_state(tree)) for tree in trees]
+        return [Message.of(wire.decode_state_tree(tree)) for tree in trees]
     except ValueError as error:
         raise InvalidArgument(str(error)) from error
 
@@ -463,8 +463,8 @@ def _exchange(exchange: ToolExchange | None, thread_id: str) -> dict[str, Any]:
     if exchange is None:
         raise NotFound(f"no tool exchange is open in the conversation of thread {thread_id!r}")
     return {
-        "calls": wire.encode_state(exchange.calls.to_record()),
-        "results": [wire.encode_state(result.to_record()) for result in exchange.results],
+        "calls": wire.encode_state_tree(exchange.calls.to_record()),
+        "results": [wire.encode_state_tree(result.to_record()) for result in exchange.results],
         "begun_at": exchange.begun_at.isoformat(),
     }
 

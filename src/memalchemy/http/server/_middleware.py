@@ -25,11 +25,11 @@ from memalchemy.http.operations import Scope as Access
 from memalchemy.http.server._compression import Inflater
 from memalchemy.http.server._limits import (
     FailureLimiter,
-    InFlight,
     Limits,
     RateLimiter,
     Turns,
-    Work,
+    UnansweredRequests,
+    WorkSlots,
 )
 from memalchemy.http.server._problems import (
     Problem,
@@ -93,7 +93,7 @@ def check_access(scope: Scope, access: Access) -> None:
         raise Problem(403, f"this token is not for this operation, which needs {access!r}")
 
 
-def check_namespace(scope: Scope, namespace: tuple[str, ...] | None) -> None:
+def check_namespace_of_token(scope: Scope, namespace: tuple[str, ...] | None) -> None:
     """Check that the token of a request is good for a namespace.
 
     Args:
@@ -373,8 +373,8 @@ class LimitsMiddleware:
         max_body: int,
         timeout: float,
         rates: RateLimiter,
-        in_flight: InFlight,
-        work: Work,
+        in_flight: UnansweredRequests,
+        work: WorkSlots,
     ) -> None:
         self._app = app
         self._limits = limits

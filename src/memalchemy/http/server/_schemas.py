@@ -221,7 +221,7 @@ class ListAllLogsQuery(ListQuery):
     )
 
 
-class VectorQuery(Query):
+class ItemVectorQuery(Query):
     field: Annotated[Text, Field(description="Without one, the vector of the whole value.")] = ""
     part: Annotated[Position, Field(description="Counts from 0.")] = 0
     model: Text | None = None

@@ -22,9 +22,9 @@ from memalchemy.http.server._conditions import (
     precondition_required,
     tag_of_item,
 )
-from memalchemy.http.server._context import Answer, RequestContext, page
+from memalchemy.http.server._context import OperationResult, RequestContext, page
 from memalchemy.http.server._endpoints import Endpoints
-from memalchemy.http.server._values import decode, decode_list
+from memalchemy.http.server._values import decode_list, decode_part
 from memalchemy.keys import parse_namespace
 
 Namespace = tuple[str, ...]
@@ -41,7 +41,7 @@ async def store_put(
     conditions: Conditions,
 ) -> Any:
     """Write an item."""
-    value: Any = await decode(body.value, "/value")
+    value: Any = await decode_part(body.value, "/value")
     is_expecting = "expected_version" in body.model_fields_set
     given = body.expected_version if is_expecting else UNSET
     expected = await _expected(context, namespace, key, conditions, given)
@@ -69,9 +69,9 @@ async def store_get(
         raise NotFound(f"there is no item {key!r}")
     tag = tag_of_item(item)
     if conditions.is_unchanged(tag):
-        return Answer(None, 304, {"ETag": tag})
+        return OperationResult(None, 304, {"ETag": tag})
     tree = await offload(item.value, lambda: wire.encode_item(item))
-    return Answer(tree, headers={"ETag": tag})
+    return OperationResult(tree, headers={"ETag": tag})
 
 
 @endpoints.add(operations.store_delete)
@@ -230,7 +230,7 @@ async def store_forget_namespace(context: RequestContext, namespace: Namespace) 
 
 @endpoints.add(operations.store_get_embedding)
 async def store_get_embedding(
-    context: RequestContext, namespace: Namespace, key: str, query: schemas.VectorQuery
+    context: RequestContext, namespace: Namespace, key: str, query: schemas.ItemVectorQuery
 ) -> Any:
     """Read a vector of an item."""
     vector = await context.store.get_embedding(namespace, key, **query.model_dump())

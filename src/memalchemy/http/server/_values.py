@@ -12,7 +12,7 @@ from memalchemy.http._offload import offload
 T = TypeVar("T")
 
 
-async def decode(tree: Any, path: str, make: Callable[[Any], T] = from_jsonable) -> T:
+async def decode_part(tree: Any, path: str, make: Callable[[Any], T] = from_jsonable) -> T:
     """Return ``make(tree)``, the value that a part of a body stands for.
 
     Args:
@@ -28,5 +28,5 @@ async def decode(tree: Any, path: str, make: Callable[[Any], T] = from_jsonable)
 
 
 async def decode_list(trees: list[Any], path: str) -> list[Any]:
-    """Return the values that the members of a list in a body stand for, as `decode`."""
-    return await decode(trees, path, lambda trees: [from_jsonable(tree) for tree in trees])
+    """Return the values that the members of a list in a body stand for, as `decode_part`."""
+    return await decode_part(trees, path, lambda trees: [from_jsonable(tree) for tree in trees])

@@ -21,7 +21,13 @@ from memalchemy.contracts import NewItem
 from memalchemy.errors import DatabaseUnreachable, DriverMissing, NotFound
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
-from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, read_or_leave, text_of
+from memalchemy.importers.unreadable import (
+    UNREADABLE,
+    Unusable,
+    describe_problem,
+    read_or_leave,
+    text_field,
+)
 from memalchemy.integrations._importers._json import object_in, object_of, value_of
 
 _INDEX = ":_checkpoints"
@@ -120,7 +126,10 @@ class Files(Place):
         for file in sorted(directory.glob("*.json")):
             try:
                 document = _document(file)
-                thread_id, name = text_of(document, "thread_id"), text_of(document, "checkpoint_id")
+                thread_id, name = (
+                    text_field(document, "thread_id"),
+                    text_field(document, "checkpoint_id"),
+                )
                 if (_in_name(thread_id), _in_name(name)) != (directory.name, file.stem):
                     raise Unusable("is in the place of another")
                 at = to_utc(document["created_at"])
@@ -176,7 +185,7 @@ class _KeyValues(Place):
                     if made is not None:
                         found[made[0]] = made[1]
             except UNREADABLE as error:
-                left_out.append(f"its list of checkpoints: {problem_of(error)}")
+                left_out.append(f"its list of checkpoints: {describe_problem(error)}")
             ids = sorted(found, key=lambda one: (found[one], one))
             yield StoredThread(thread_id, ids, partial(self._load, thread_id), left_out)
 
@@ -198,7 +207,7 @@ class _KeyValues(Place):
 
 def _listed(one: Mapping[str, Any]) -> tuple[str, str]:
     """Return the id and the time of a checkpoint, as they are listed."""
-    return text_of(one, "checkpoint_id"), text_of({"timestamp": "", **one}, "timestamp")
+    return text_field(one, "checkpoint_id"), text_field({"timestamp": "", **one}, "timestamp")
 
 
 class Redis(_KeyValues):
@@ -453,8 +462,8 @@ def _item(row: Row, tenant: list[str]) -> NewItem:
     """Return a row as an item, without its vector, which locus made in a way of its own."""
     value = row["value"]
     return NewItem(
-        (*tenant, *text_of(row, "ns").split(_PARTS)),
-        text_of(row, "key"),
+        (*tenant, *text_field(row, "ns").split(_PARTS)),
+        text_field(row, "key"),
         value_of(value),
         {} if row["metadata"] is None else object_in(row["metadata"]),
         created_at=_time(row["created_at"]),

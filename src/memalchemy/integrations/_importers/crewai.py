@@ -17,8 +17,8 @@ from memalchemy.errors import NotFound
 from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
-from memalchemy.importers.target import NewCheckpoint, Record, Thread, Unreadable, Whole
-from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, text_of
+from memalchemy.importers.target import ImportedThread, NewCheckpoint, Record, Unreadable, Whole
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, describe_problem, text_field
 from memalchemy.integrations._importers._json import object_in
 from memalchemy.integrations._importers._jsonb import decode_jsonb
 
@@ -67,7 +67,7 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
                 try:
                     yield _pause(row, flows.get(row["flow_uuid"], []))
                 except UNREADABLE as error:
-                    yield Unreadable("thread", _label(row), problem_of(error))
+                    yield Unreadable("thread", _label(row), describe_problem(error))
         for name in tables.like(*_CHECKPOINTS):
             found = [row["id"] async for row in tables.rows(name, "rowid", only=["id"])]
             ids_ = [one for one in found if isinstance(one, str)]
@@ -88,7 +88,7 @@ async def _flows(tables: ForeignTables, name: str) -> dict[str, list[int]]:
     return flows
 
 
-def _flow(tables: ForeignTables, name: str, flow: str, ids: list[int]) -> Thread:
+def _flow(tables: ForeignTables, name: str, flow: str, ids: list[int]) -> ImportedThread:
     names = {f"{_BEGINNING}{one}": one for one in ids}
     earlier = dict(zip([*names][1:], names, strict=False))
 
@@ -99,15 +99,15 @@ def _flow(tables: ForeignTables, name: str, flow: str, ids: list[int]) -> Thread
                 object_in(row["state_json"]),
                 to_utc(row["timestamp"]),
                 earlier.get(checkpoint_id),
-                {"method": text_of(row, "method_name")},
+                {"method": text_field(row, "method_name")},
             )
         return None
 
-    return Thread(FLOWS, flow, [*names], load, label=f"flow {flow}")
+    return ImportedThread(FLOWS, flow, [*names], load, label=f"flow {flow}")
 
 
 def _pause(row: Row, ids: Sequence[int]) -> Record:
-    flow, at = text_of(row, "flow_uuid"), to_utc(row["created_at"])
+    flow, at = text_field(row, "flow_uuid"), to_utc(row["created_at"])
     context, state = object_in(row["context_json"]), object_in(row["state_json"])
     value = {"context": context, "state": state}
     imported = {f"{_BEGINNING}{one}" for one in ids}
@@ -151,18 +151,18 @@ def _is_later(found: Any, value: Any) -> bool:
 
 def _checkpoints(
     tables: ForeignTables, name: str, place: str, ids: list[str], left_out: list[str]
-) -> Thread:
+) -> ImportedThread:
     async def load(checkpoint_id: str) -> NewCheckpoint | None:
         async for row in tables.rows(name, "id", where={"id": checkpoint_id}):
             data = row["data"]
             state = parse_json(data) if isinstance(data, str) else decode_jsonb(data)
             made = datetime.strptime(row["created_at"], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
-            parent_id = None if row["parent_id"] is None else text_of(row, "parent_id")
-            branch = {"branch": text_of(row, "branch")}
+            parent_id = None if row["parent_id"] is None else text_field(row, "parent_id")
+            branch = {"branch": text_field(row, "branch")}
             if not isinstance(state, dict):
                 raise Unusable("is no JSON object")
             return NewCheckpoint(checkpoint_id, state, made, parent_id, branch)
         return None
 
     label = f"checkpoints of {place}"
-    return Thread(CHECKPOINTS, place, ids, load, label=label, left_out=left_out)
+    return ImportedThread(CHECKPOINTS, place, ids, load, label=label, left_out=left_out)

@@ -20,7 +20,13 @@ from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import BATCH, Items, Record, Unreadable, Whole
-from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, read_or_leave, text_of
+from memalchemy.importers.unreadable import (
+    UNREADABLE,
+    Unusable,
+    describe_problem,
+    read_or_leave,
+    text_field,
+)
 from memalchemy.integrations._base import NO_LIMIT
 from memalchemy.integrations._importers._json import object_in, value_of
 from memalchemy.integrations.google_adk import MemalchemySessionService
@@ -81,7 +87,7 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
                 try:
                     yield await _session(tables, row)
                 except UNREADABLE as error:
-                    yield Unreadable("log", _label(row), problem_of(error))
+                    yield Unreadable("log", _label(row), describe_problem(error))
         async for orphans in _orphans(tables, there):
             yield orphans
 
@@ -110,7 +116,7 @@ async def _shared(
 
     def items(row: Row) -> list[NewItem]:
         at = moment(_seconds(row["update_time"]))
-        namespace = (MemalchemySessionService.root, scope, *(text_of(row, one) for one in owner))
+        namespace = (MemalchemySessionService.root, scope, *(text_field(row, one) for one in owner))
         return [
             NewItem(namespace, key, value, _IMPORTED, created_at=at, updated_at=at)
             for key, value in object_in(row["state"]).items()
@@ -146,7 +152,7 @@ def _label(row: Row) -> str:
 
 
 async def _session(tables: ForeignTables, row: Row) -> Whole:
-    app_name, user_id, _session_id = (text_of(row, one) for one in _SESSION)
+    app_name, user_id, _session_id = (text_field(row, one) for one in _SESSION)
     names: list[str] = []
     events: list[dict[str, Any]] = []
     left_out: list[str] = []
@@ -213,7 +219,7 @@ def _valid(event: dict[str, Any]) -> dict[str, Any]:
     Event.model_validate(event)
     if not isinstance(event["timestamp"], int | float):
         raise Unusable("has a time that is none")
-    event_key(text_of(event, "id"))
+    event_key(text_field(event, "id"))
     return event
 
 

@@ -15,7 +15,7 @@ from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import Kind, Record, Unreadable, Whole
-from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, text_of
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, describe_problem, text_field
 from memalchemy.integrations._importers._json import object_in
 from memalchemy.integrations._importers._pages import paged_items, pages_of
 from memalchemy.integrations.lauren_ai import (
@@ -68,11 +68,11 @@ def _read(make: Callable[[Row], Whole], row: Row, kind: Kind, label: str) -> Rec
     try:
         return make(row)
     except UNREADABLE as error:
-        return Unreadable(kind, label, problem_of(error))
+        return Unreadable(kind, label, describe_problem(error))
 
 
 def _conversation(row: Row) -> Whole:
-    name = text_of(row, "conversation_id")
+    name = text_field(row, "conversation_id")
     snapshot = object_in(row["snapshot_json"])
     at = to_utc(row["updated_at"])
     messages = snapshot["messages"]
@@ -109,8 +109,8 @@ def _conversation(row: Row) -> Whole:
 
 def _fact(row: Row) -> Whole:
     fact = MemoryFact(
-        memory_id=text_of(row, "memory_id"),
-        user_id=text_of(row, "user_id"),
+        memory_id=text_field(row, "memory_id"),
+        user_id=text_field(row, "user_id"),
         content=row["content"],
         topics=parse_json(row["topics_json"]),
         confidence=row["confidence"],
@@ -138,8 +138,8 @@ def _document(row: Row) -> NewItem:
     at = to_utc(row["created_at"])
     return NewItem(
         (MemalchemyVectorStore.root, "documents"),
-        text_of(row, "document_id"),
-        text_of(row, "content"),
+        text_field(row, "document_id"),
+        text_field(row, "content"),
         object_in(row["metadata_json"]),
         embedding=embedding if embedding and any(embedding) else None,
         created_at=at,

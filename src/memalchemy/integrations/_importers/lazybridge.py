@@ -12,7 +12,7 @@ from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import from_seconds
 from memalchemy.importers.target import Record, Unreadable, Whole
-from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, text_of
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, describe_problem, text_field
 from memalchemy.integrations._importers._pages import paged_items, pages_of
 from memalchemy.integrations.lazybridge import MemalchemyStore
 
@@ -43,23 +43,23 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
                 try:
                     yield _memory(row)
                 except UNREADABLE as error:
-                    yield Unreadable("thread", _label(row), problem_of(error))
+                    yield Unreadable("thread", _label(row), describe_problem(error))
 
 
 def _item(row: Row) -> NewItem:
     written_at = from_seconds(row["written_at"])
     return NewItem(
         _NAMESPACE,
-        text_of(row, "key"),
+        text_field(row, "key"),
         parse_json(row["value"]),
-        {} if row["agent_id"] is None else {"agent_id": text_of(row, "agent_id")},
+        {} if row["agent_id"] is None else {"agent_id": text_field(row, "agent_id")},
         created_at=written_at,
         updated_at=written_at,
     )
 
 
 def _memory(row: Row) -> Whole:
-    agent, session = text_of(row, "agent_id"), text_of(row, "session_key")
+    agent, session = text_field(row, "agent_id"), text_field(row, "session_key")
     turns, summary = parse_json(row["turns"]), row["summary"]
     at = from_seconds(row["updated_at"])
     if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):

@@ -13,7 +13,7 @@ from memalchemy._bounds import check_json
 from memalchemy.database import Database
 from memalchemy.errors import DatabaseUnreachable, NotFound
 from memalchemy.importers.target import Record, Unreadable, Whole
-from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, describe_problem
 from memalchemy.integrations.llm_agents_from_scratch import MemalchemyMemoryStore
 
 FILE = "episodes.jsonl"
@@ -35,7 +35,7 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
                 raise Unusable("has no 'id_'")
             record = _record(episode)
         except UNREADABLE as error:
-            yield Unreadable("item", f"line {number}", problem_of(error))
+            yield Unreadable("item", f"line {number}", describe_problem(error))
         else:
             yield record
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from locus.core.state import AgentState
 
 from memalchemy.contracts import NewItem
-from memalchemy.importers.target import NewCheckpoint, Record, Thread
+from memalchemy.importers.target import ImportedThread, NewCheckpoint, Record
 from memalchemy.integrations._importers._locus_places import (
     Files,
     Objects,
@@ -67,7 +67,7 @@ def _open(place: str, schema: str | None) -> AbstractAsyncContextManager[Place]:
     return Files.open(place)
 
 
-def _record(thread: StoredThread) -> Thread:
+def _record(thread: StoredThread) -> ImportedThread:
     earlier = dict(zip(thread.checkpoint_ids[1:], thread.checkpoint_ids, strict=False))
 
     async def load(checkpoint_id: str) -> NewCheckpoint:
@@ -81,7 +81,7 @@ def _record(thread: StoredThread) -> Thread:
             stored.metadata,
         )
 
-    return Thread(
+    return ImportedThread(
         (ROOT,),
         thread.thread_id,
         thread.checkpoint_ids,

@@ -18,7 +18,13 @@ from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
 from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import BATCH, Kind, Record, Unreadable, Whole
-from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of, read_or_leave, text_of
+from memalchemy.importers.unreadable import (
+    UNREADABLE,
+    Unusable,
+    describe_problem,
+    read_or_leave,
+    text_field,
+)
 from memalchemy.integrations._importers._json import object_in, value_of
 from memalchemy.integrations.strands import MemalchemySessionRepository, MemalchemyStorage
 from memalchemy.integrations.strands.sessions import entry_of
@@ -58,7 +64,7 @@ class _Found:
         try:
             return self.make()
         except (OSError, *UNREADABLE) as error:
-            return Unreadable(self.kind, self.label, problem_of(error))
+            return Unreadable(self.kind, self.label, describe_problem(error))
 
 
 def _find(place: str) -> list[_Found]:
@@ -232,7 +238,7 @@ def _went_on(before: dict[str, Any], after: dict[str, Any]) -> bool:
 def _agent(session_id: str, file: Path) -> Record:
     label = f"agent {file.parent.name.removeprefix(_AGENT)} of session {session_id}"
     stored = SessionAgent.from_dict(_timed_document(file))
-    text_of(vars(stored), "agent_id")
+    text_field(vars(stored), "agent_id")
     left_out: list[str] = []
     paths = sorted((file.parent / "messages").glob(f"{_MESSAGE}*.json"))
     read = [read_or_leave(partial(_message, path), path.name, left_out) for path in paths]
@@ -335,7 +341,7 @@ def _timed_document(file: Path) -> dict[str, Any]:
     """Return the object that a file holds, whose times Strands would otherwise make up."""
     document = _document(file)
     for name in ("created_at", "updated_at"):
-        to_utc(text_of(document, name))
+        to_utc(text_field(document, name))
     return document
 
 

@@ -36,7 +36,7 @@ class ObjectNotStorable(TypeError):
     """An object cannot be stored, or may not be restored: its class is not allowed."""
 
 
-def key_of(cls: type) -> str:
+def qualified_name(cls: type) -> str:
     """Return the name under which a class is stored: ``module:qualname``."""
     return f"{cls.__module__}:{cls.__qualname__}"
 
@@ -53,7 +53,7 @@ class ObjectCodec:
         for cls in given:
             if not isinstance(cls, type):
                 raise TypeError(f"allowed= takes classes, not {type(cls).__name__}")
-        self._allowed = {key_of(cls): cls for cls in (*_BUILTIN, *given)}
+        self._allowed = {qualified_name(cls): cls for cls in (*_BUILTIN, *given)}
 
     def encode(self, value: Any, path: str = "") -> Any:
         """Return a storable value; *path* is a JSON pointer to *value*, for errors.
@@ -103,7 +103,7 @@ class ObjectCodec:
                 if all(type(one) in _ATOMS for one in value):
                     return kind(value)
                 members = [self._encode(one, f"{path}/*", above) for one in value]
-                return {MARK: key_of(kind), "call": [members]}
+                return {MARK: qualified_name(kind), "call": [members]}
             return self._encode_object(value, path, above)
         finally:
             above.discard(id(value))
@@ -130,7 +130,7 @@ class ObjectCodec:
         reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         if not isinstance(reduced, tuple):
             raise ObjectNotStorable(
-                f"{path or '/'} is a {key_of(cls)}, which is not a plain object"
+                f"{path or '/'} is a {qualified_name(cls)}, which is not a plain object"
             )
         function, args, state, items, pairs = (*reduced, None, None, None)[:5]
         named: dict[str, Any] = {}
@@ -140,8 +140,9 @@ class ObjectCodec:
         elif function is _NEW:
             made, *args = args
         if (function if made is None else made) is not cls:
+            name = qualified_name(cls)
             raise ObjectNotStorable(
-                f"{path or '/'} is a {key_of(cls)}, which only a function of its own can restore"
+                f"{path or '/'} is a {name}, which only a function of its own can restore"
             )
         form = "call" if made is None else "new"
         found[form] = [self._encode(one, path, above) for one in args]
@@ -178,7 +179,7 @@ class ObjectCodec:
         Raises:
             ObjectNotStorable: it may not.
         """
-        key = key_of(cls)
+        key = qualified_name(cls)
         try:
             known = self._class(key)
         except ObjectNotStorable:
@@ -202,15 +203,19 @@ class ObjectCodec:
             found: Any = sys.modules.get(module)
             for part in name.split("."):
                 found = getattr(found, part, None)
-            if isinstance(found, type) and key_of(found) == key:
+            if isinstance(found, type) and qualified_name(found) == key:
                 return found
         raise ObjectNotStorable(f"the class {key} is not allowed: name it in allowed=[…]")
 
     def _check_form(self, cls: type, form: str) -> None:
         """Refuse to call a class of the framework: its objects are restored without that."""
-        if form == "call" and key_of(cls) not in self._allowed and not issubclass(cls, Enum):
+        if (
+            form == "call"
+            and qualified_name(cls) not in self._allowed
+            and not issubclass(cls, Enum)
+        ):
             raise ObjectNotStorable(
-                f"the class {key_of(cls)} can only be restored by calling it: name it in "
+                f"the class {qualified_name(cls)} can only be restored by calling it: name it in "
                 "allowed=[…] if that may happen"
             )
 

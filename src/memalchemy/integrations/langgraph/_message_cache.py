@@ -57,7 +57,7 @@ _EXACT_OPTIONS = (
 _IMMUTABLE = (str, bytes, int, float, type(None))
 
 
-def dumps(serde: SerializerProtocol, value: Any) -> tuple[str, bytes]:
+def dump_typed(serde: SerializerProtocol, value: Any) -> tuple[str, bytes]:
     """Return what ``serde.dumps_typed`` returns."""
     if type(value) in (list, dict, *MESSAGE_TYPES) and _is_cacheable(serde):
         try:
@@ -81,7 +81,7 @@ def check(form: str, data: bytes) -> None:
         check_json(data)
 
 
-def loads(serde: SerializerProtocol, form: str, data: bytes) -> Any:
+def load_typed(serde: SerializerProtocol, form: str, data: bytes) -> Any:
     """Return what ``serde.loads_typed`` returns."""
     if form != "msgpack" or not _is_cacheable(serde):
         check(form, data)

@@ -97,7 +97,7 @@ def parse(ops: Iterable[Op], root: tuple[str, ...], index: IndexConfig | None) -
 
 
 def _search(op: SearchOp, root: tuple[str, ...], *, embeds: bool) -> Search:
-    wanted = to_filter(op.filter)
+    wanted = native_filter(op.filter)
     Filter.parse(wanted)
     query = op.query if embeds and op.query else None
     limit, offset = check_limit(op.limit), check_limit(op.offset)
@@ -126,7 +126,7 @@ def _with_plain_text(value: Any) -> Any:
     return value
 
 
-def to_filter(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def native_filter(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Convert a filter of LangGraph's, which is on the value, for `memalchemy.filters`.
 
     Names are taken literally; a mapping without operators is a condition on what is inside it.
@@ -217,7 +217,9 @@ def _literal_head(path: tuple[str | Literal["*"], ...]) -> tuple[str, ...]:
     return path[: path.index("*")] if "*" in path else path
 
 
-def matches(namespace: tuple[str, ...], conditions: Iterable[MatchCondition] | None) -> bool:
+def matches_conditions(
+    namespace: tuple[str, ...], conditions: Iterable[MatchCondition] | None
+) -> bool:
     """Return ``True`` if a namespace meets all *conditions*; ``*`` matches any one label."""
     return all(_matches(namespace, one) for one in conditions or ())
 

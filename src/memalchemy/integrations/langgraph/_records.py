@@ -162,18 +162,18 @@ def next_version(current: str | int | float | None) -> str:
 # --- States --------------------------------------------------------------------------------------
 
 
-def key_of(channel: str) -> str:
+def channel_key(channel: str) -> str:
     """Return the key of a channel in a state."""
     return "~" + channel if channel.startswith("~") else channel
 
 
 def has_value(state: Mapping[str, Any], channel: str) -> bool:
     """Return ``True`` if a state holds a value of the channel."""
-    return bool(state.get(key_of(channel), EMPTY) != EMPTY)
+    return bool(state.get(channel_key(channel), EMPTY) != EMPTY)
 
 
 def _channels(state: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the channels of a state's keys, the inverse of `key_of`."""
+    """Yield the channels of a state's keys, the inverse of `channel_key`."""
     for key in state:
         if key not in (ENVELOPE, METADATA, NAMESPACE):
             yield key.removeprefix("~")
@@ -185,7 +185,7 @@ def dumps(serde: SerializerProtocol, value: Any) -> Packed:
     Raises:
         TooLarge, NotSerialisable: it would take too much memory, or too much work, to load.
     """
-    packed = Packed(*_message_cache.dumps(serde, value))
+    packed = Packed(*_message_cache.dump_typed(serde, value))
     try:
         _message_cache.check(packed.format, packed.data)
     except Oversized as error:
@@ -203,7 +203,7 @@ def loads(serde: SerializerProtocol, value: Packed) -> Any:
         Corrupt: it would take too much memory, or too much work.
     """
     try:
-        return _message_cache.loads(serde, value.format, value.data)
+        return _message_cache.load_typed(serde, value.format, value.data)
     except (Oversized, Colliding) as error:
         raise Corrupt(f"a stored value {error}") from error
 
@@ -224,11 +224,11 @@ def to_state(
     # As in LangGraph's SqliteSaver, a channel may have a value and no version.
     for channel in sorted({*checkpoint["channel_versions"], *given}):
         if channel in unchanged:
-            state[key_of(channel)] = unchanged[channel]
+            state[channel_key(channel)] = unchanged[channel]
         elif channel in given:
-            state[key_of(channel)] = dumps(serde, given[channel])
+            state[channel_key(channel)] = dumps(serde, given[channel])
         else:
-            state[key_of(channel)] = EMPTY
+            state[channel_key(channel)] = EMPTY
     return state
 
 
@@ -238,7 +238,7 @@ def from_state(
     """Return the checkpoint and the metadata of a state, the inverse of `to_state`."""
     checkpoint = loads(serde, state[ENVELOPE]) | {"id": checkpoint_id}
     checkpoint["channel_values"] = {
-        channel: loads(serde, state[key_of(channel)])
+        channel: loads(serde, state[channel_key(channel)])
         for channel in dict.fromkeys([*checkpoint["channel_versions"], *_channels(state)])
         if has_value(state, channel)
     }
@@ -259,9 +259,11 @@ def unchanged_values(
         return {}
     before = loads(serde, parent[ENVELOPE])["channel_versions"]
     return {
-        channel: parent[key_of(channel)]
+        channel: parent[channel_key(channel)]
         for channel in channels
-        if channel in before and before[channel] == versions[channel] and key_of(channel) in parent
+        if channel in before
+        and before[channel] == versions[channel]
+        and channel_key(channel) in parent
     }
 
 
@@ -274,7 +276,7 @@ def needs_parent(metadata: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
     counters = metadata.get(_DELTA_COUNTERS)
     if not isinstance(counters, Mapping):
         return False
-    return any(state.get(key_of(str(channel))) == EMPTY for channel in counters)
+    return any(state.get(channel_key(str(channel))) == EMPTY for channel in counters)
 
 
 def rebuilt_channels(metadata: Mapping[str, Any]) -> frozenset[str]:
@@ -359,7 +361,7 @@ def may_match(known: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> boo
     return True
 
 
-def matches(
+def matches_metadata(
     serde: SerializerProtocol, state: Mapping[str, Any], wanted: Mapping[str, Any] | None
 ) -> bool:
     """Compare *wanted* with the metadata in *state*, where ``None`` equals a missing name."""

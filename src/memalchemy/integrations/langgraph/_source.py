@@ -39,7 +39,7 @@ from memalchemy.errors import (
 )
 from memalchemy.importers.foreign_tables import text_or_bytes
 from memalchemy.importers.stored_time import to_utc
-from memalchemy.importers.unreadable import UNREADABLE, Unusable, read_or_leave, text_of
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, read_or_leave, text_field
 
 PAGE = 500
 _OF_CLASSES = frozenset(
@@ -255,7 +255,7 @@ class Source(ABC):
         packed = Packed(kind, bytes(value or b""))
         self.serde.parse((packed.format, packed.data))
         return PendingWrite(
-            text_of(row, "task_id"), row["idx"], text_of(row, "channel"), packed, path
+            text_field(row, "task_id"), row["idx"], text_field(row, "channel"), packed, path
         )
 
     async def items(self) -> AsyncIterator[tuple[list[StoredItem], list[str]]]:
@@ -311,10 +311,10 @@ def _item(row: Mapping[str, Any], vectors: Rows) -> StoredItem:
         raise Unusable("is no JSON object")
     if isinstance(minutes, bool) or not isinstance(minutes, int | float | None):
         raise Unusable("has a lifetime that is no number")
-    made = {text_of(one, "field_name"): _floats(one["vector"]) for one in vectors}
+    made = {text_field(one, "field_name"): _floats(one["vector"]) for one in vectors}
     return StoredItem(
-        tuple(text_of(row, "prefix").split(".")),
-        text_of(row, "key"),
+        tuple(text_field(row, "prefix").split(".")),
+        text_field(row, "key"),
         value,
         to_utc(row["created_at"]),
         to_utc(row["updated_at"]),

@@ -20,8 +20,15 @@ from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPA
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import Database
 from memalchemy.errors import Corrupt
-from memalchemy.importers.target import NewCheckpoint, OnConflict, Outcome, Status, Target, Thread
-from memalchemy.importers.unreadable import UNREADABLE, Unusable, problem_of
+from memalchemy.importers.target import (
+    ImportedThread,
+    ImportOutcome,
+    ImportTarget,
+    NewCheckpoint,
+    OnConflict,
+    Status,
+)
+from memalchemy.importers.unreadable import UNREADABLE, Unusable, describe_problem
 from memalchemy.integrations.langgraph import _records as records
 from memalchemy.integrations.langgraph._pending import compare_writes
 from memalchemy.integrations.langgraph._source import RAW, Source, StoredItem, open_source
@@ -39,7 +46,7 @@ class ImportReport:
     that cannot be read or stored; ``items`` are these and the ``expired`` ones, which are not
     imported. ``writes`` and ``vectors`` are those that were written: an unchanged checkpoint may
     have got pending writes that it lacked. ``thread_statuses`` counts the threads by the status
-    that `memalchemy.importers.target.Outcome` describes. ``problems`` names what could not be
+    that `memalchemy.importers.target.ImportOutcome` describes. ``problems`` names what could not be
     imported, and ``skipped`` the conflicts that were to be skipped; data under the same name in the
     target stays as it is.
     """
@@ -115,7 +122,7 @@ async def import_langgraph(
     async with open_source(url, schema=schema) as source:
         report = ImportReport()
         report.checkpoints, report.items = await source.count()
-        target = Target(
+        target = ImportTarget(
             db, prefix=prefix, on_conflict=on_conflict, dry_run=dry_run, index_text=index_text
         )
         work = _Import(source, target, report, progress)
@@ -129,7 +136,7 @@ async def import_langgraph(
 @dataclass(slots=True)
 class _Import:
     source: Source
-    target: Target
+    target: ImportTarget
     report: ImportReport
     progress: Callable[[ImportReport], object] | None
     _gone: set[tuple[str, str, str]] = field(default_factory=set)
@@ -168,7 +175,7 @@ class _Import:
         self.report.bad_checkpoints += 1
         self.report.problems.append(problem)
 
-    def _count(self, outcome: Outcome, checkpoints: int) -> None:
+    def _count(self, outcome: ImportOutcome, checkpoints: int) -> None:
         report = self.report
         bad = sum(_is_of_checkpoint(one) for one in outcome.left_out)
         left = max(0, checkpoints - outcome.written - bad)
@@ -188,7 +195,7 @@ class _Import:
             problems.append(f"thread {outcome.name!r}: {outcome.problem}")
         report.problems += [f"thread {outcome.name!r}: left out: {one}" for one in outcome.left_out]
 
-    async def _log(self, thread_id: str, checkpoint_ns: str) -> Thread:
+    async def _log(self, thread_id: str, checkpoint_ns: str) -> ImportedThread:
         """Return the log of a checkpoint namespace, which has the checkpoints sorted by id."""
 
         async def load(checkpoint_id: str) -> NewCheckpoint | None:
@@ -216,7 +223,7 @@ class _Import:
 
         ids = await self.source.checkpoint_ids(thread_id, checkpoint_ns)
         named = [one for one in ids if isinstance(one, str)]
-        return Thread(
+        return ImportedThread(
             records.namespace_of(checkpoint_ns),
             thread_id,
             named,
@@ -280,7 +287,7 @@ class _Import:
 
     def _leave(self, item: StoredItem, error: Exception) -> None:
         self.report.bad_items += 1
-        self.report.problems.append(f"item {_path(item)!r}: {problem_of(error)}")
+        self.report.problems.append(f"item {_path(item)!r}: {describe_problem(error)}")
 
     async def _put_items(self, store: Store, items: list[StoredItem]) -> list[StoredItem]:
         """Write those of the items that can be stored, and return them."""

@@ -145,7 +145,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             parent = await checkpointer.snapshot(thread_id, parent_id)
             if parent is not None:
                 found = records.unchanged_values(self.serde, parent.state, versions, unchanged)
-                state |= {records.key_of(channel): value for channel, value in found.items()}
+                state |= {records.channel_key(channel): value for channel, value in found.items()}
         lineage = None if parent_id == checkpoint["id"] else parent_id
         await checkpointer.save(
             state,
@@ -175,7 +175,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         """
         if parent_id is None or not unchanged:
             return {}
-        keys = [records.ENVELOPE, *map(records.key_of, unchanged)]
+        keys = [records.ENVELOPE, *map(records.channel_key, unchanged)]
         if state := checkpointer.cached_values(thread_id, parent_id, keys):
             versions = checkpoint["channel_versions"]
             return records.unchanged_values(self.serde, state, versions, unchanged)
@@ -282,7 +282,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         """Yield those checkpoints of a batch whose metadata matches, in their order."""
         for namespace, thread_id, ids in records.group_by_log(batch):
             async for one in self._checkpointer_of(namespace).snapshots(thread_id, ids):
-                if records.matches(self.serde, one.state, wanted):
+                if records.matches_metadata(self.serde, one.state, wanted):
                     checkpoint_ns = records.checkpoint_ns_of(self.serde, namespace, one.state)
                     yield self._tuple(thread_id, checkpoint_ns, one)
 
@@ -337,7 +337,10 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             places = {path[at]: at for at in some}
             async for one in checkpointer.snapshots(thread_id, list(places)):
                 for channel in [c for c in remaining if records.has_value(one.state, c)]:
-                    seeds[channel] = places[one.checkpoint_id], one.state[records.key_of(channel)]
+                    seeds[channel] = (
+                        places[one.checkpoint_id],
+                        one.state[records.channel_key(channel)],
+                    )
                     remaining.discard(channel)
 
         parent_id: str | None = None

@@ -32,7 +32,7 @@ from memalchemy.integrations.langgraph._operations import (
     Name,
     Search,
     literal_prefix,
-    matches,
+    matches_conditions,
     parse,
     vectors_by_path,
 )
@@ -203,7 +203,7 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
             namespace = path[depth:]
             shortened = namespace[: op.max_depth]
             # They are sorted, so those with the same beginning are adjacent.
-            if matches(namespace, op.match_conditions) and shortened not in found[-1:]:
+            if matches_conditions(namespace, op.match_conditions) and shortened not in found[-1:]:
                 found.append(shortened)
         return found[op.offset : wanted]
 

@@ -21,7 +21,7 @@ _EACH = -1
 _STEP = re.compile(r'(?:"([^"]*)"|([\w-]+))((?:\[[0-9]*\])*)(\.|\Z)')
 
 
-def to_filter(filters: Mapping[str, Any] | None) -> Filter | None:
+def native_filter(filters: Mapping[str, Any] | None) -> Filter | None:
     """Return a filter of `memalchemy.filters` on the value of items, which is the payload.
 
     Raises:

@@ -15,7 +15,7 @@ from memalchemy._locked_retry import retry_with_lock
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, SyncAdapter
-from memalchemy.integrations.mem0._filters import to_filter
+from memalchemy.integrations.mem0._filters import native_filter
 from memalchemy.keys import check_list, check_name, check_namespace
 from memalchemy.store import Store
 
@@ -136,7 +136,7 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
         """
         limit = NO_LIMIT if top_k is None else top_k
         items = self.wait(
-            self.store.list_items(self.namespace, filter=to_filter(filters), limit=limit)
+            self.store.list_items(self.namespace, filter=native_filter(filters), limit=limit)
         )
         return [[_memory(item, None) for item in items]]
 
@@ -181,7 +181,7 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
         if not self.db.keyring.is_readable("text"):
             return None
         found = self.wait(
-            self.store.search(self.namespace, query, top_k, filter=to_filter(filters))
+            self.store.search(self.namespace, query, top_k, filter=native_filter(filters))
         )
         middle, _ = get_bm25_params(query, lemmatized=query)
         return [_memory(hit, 2 * middle * (hit.score or 0.0)) for hit in found]
@@ -238,7 +238,7 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
     ) -> Memories:
         nested = len(vectors) > 0 and isinstance(vectors[0], Sequence)
         found = await self.store.search_by_embedding(
-            self.namespace, vectors[0] if nested else vectors, top_k, filter=to_filter(filters)
+            self.namespace, vectors[0] if nested else vectors, top_k, filter=native_filter(filters)
         )
         return [_memory(one.item, _cosine(one.distance)) for one in found]
 

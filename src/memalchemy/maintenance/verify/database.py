@@ -39,8 +39,8 @@ from memalchemy.maintenance.stored_tenants import (
     next_tenant_of_items,
     next_tenant_of_logs,
 )
-from memalchemy.maintenance.verify.check_log import check_log
 from memalchemy.maintenance.verify.items import ItemCheck
+from memalchemy.maintenance.verify.log_verification import verify_log
 from memalchemy.maintenance.verify.report import Report, ReportBuilder, counted, remedy_of
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.maintenance.verify.words import count_lacking_words
@@ -296,7 +296,7 @@ class DatabaseCheck:
         """Yield the logs of a tenant, the key of each, and the number of its positions."""
         pages = scan(
             self.db,
-            lambda after: list_logs(self.db.dialect, scope=self._scope, after=after),
+            lambda after: list_logs_to_verify(self.db.dialect, scope=self._scope, after=after),
             self._binds(tenant),
             LOG_ORDER,
             identified_by=("thread_id", "namespace"),
@@ -310,7 +310,7 @@ class DatabaseCheck:
     async def _check_log(self, log: Log, sample: Sequence[int] | None) -> None:
         if sample is not None and not sample:
             return
-        for low, high in await check_log(self.db, log, self.report, sample):
+        for low, high in await verify_log(self.db, log, self.report, sample):
             await self.text_indexes.check_rows(log, low, high)
 
     def _report_wrong_key(self, log: Log, key: UUID | None, count: int) -> None:
@@ -398,7 +398,7 @@ class DatabaseCheck:
     async def _check_heads(self, tenant: str) -> None:
         """Find rows of logs that have no head, or one of another tenant."""
         for table in ("checkpoints", "deltas"):
-            statement = list_orphans(self.db.dialect, table=table)
+            statement = list_orphaned_rows(self.db.dialect, table=table)
             for row in await run_query(self.db, statement, {"k_tenant": tenant, "p_limit": PAGE}):
                 rows = counted(row.orphans, "row", "rows") + f" of {table}"
                 if not row.strays:
@@ -443,7 +443,7 @@ def count_positions(dialect: Dialect, scope: str) -> Executable:
 
 
 @statement(unproven=REPORTED, scope=("tenant", "thread"), after=(True, False))
-def list_logs(dialect: Dialect, scope: str, after: bool) -> Executable:
+def list_logs_to_verify(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of the logs of a tenant or thread, tombstones too, in the order of names."""
     query = _of_tenant(select(*(THREADS.c[name] for name in (*LOG_ORDER, "next_seq"))), scope)
     if after:
@@ -452,7 +452,7 @@ def list_logs(dialect: Dialect, scope: str, after: bool) -> Executable:
 
 
 @statement(unproven=REPORTED, table=("checkpoints", "deltas"))
-def list_orphans(dialect: Dialect, table: str) -> Executable:
+def list_orphaned_rows(dialect: Dialect, table: str) -> Executable:
     """Select the logs that have rows of a tenant, and no head, or one of another tenant."""
     rows = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}[table]
     head = THREADS.c.log_id

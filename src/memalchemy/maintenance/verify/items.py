@@ -94,7 +94,7 @@ class ItemCheck:
 
     async def count(self) -> int:
         """Count the items, expired ones too."""
-        rows = await run_query(self.db, count_items(self.db.dialect), self._all())
+        rows = await run_query(self.db, count_stored_items(self.db.dialect), self._all())
         return int(rows[0].items)
 
     async def check(self, sample: Collection[int] | None, progress: Callable[[int], None]) -> None:
@@ -107,7 +107,7 @@ class ItemCheck:
         passed = 0
         pages = scan(
             self.db,
-            lambda after: list_items(self.db.dialect, after=after),
+            lambda after: list_stored_items(self.db.dialect, after=after),
             self._all(),
             ("namespace", "key"),
             identified_by=("namespace", "key"),
@@ -134,7 +134,7 @@ class ItemCheck:
     async def check_references(self) -> None:
         """Find vectors without an item, and counters of changes that are behind."""
         binds = {"k_tenant": self.tenant, "p_limit": PAGE}
-        for row in await run_query(self.db, list_orphans(self.db.dialect), binds):
+        for row in await run_query(self.db, list_orphaned_vectors(self.db.dialect), binds):
             vectors = counted(row.orphans, "vector", "vectors")
             what = f"{vectors} without an item, which no search finds"
             self._add("orphan", what, StoreNamespace(self.tenant, row.namespace), row.key)
@@ -143,7 +143,9 @@ class ItemCheck:
 
     async def _check_values(self, location: StoreNamespace, low: str, high: str) -> None:
         binds = location.binds() | {"p_low": low, "p_high": high}
-        rows = await run_query(self.db, read_items(self.db.dialect), binds, identified_by=("key",))
+        rows = await run_query(
+            self.db, read_stored_items(self.db.dialect), binds, identified_by=("key",)
+        )
         for index, row in enumerate(rows):
             self.report.items += 1
             if index in rows.damaged:
@@ -156,7 +158,7 @@ class ItemCheck:
         """Open an item, verify its signature, and compare its words with its value.
 
         Args:
-            row: a row of `read_items`, or another that has its columns.
+            row: a row of `read_stored_items`, or another that has its columns.
         """
         size, keys = len(row.value), self._keyring.signing
         if row.version < 1:
@@ -206,7 +208,7 @@ class ItemCheck:
     async def _check_vectors(
         self, location: StoreNamespace, low: str, high: str, native: bool
     ) -> None:
-        statement = read_vectors(self.db.dialect, native=native)
+        statement = read_stored_vectors(self.db.dialect, native=native)
         binds = location.binds() | {"p_low": low, "p_high": high}
         rows = await run_query(self.db, statement, binds, identified_by=("key",))
         await self._check_vector_sets(location, low, high)
@@ -220,7 +222,7 @@ class ItemCheck:
         """Check that a vector can be searched, and verify its signature.
 
         Args:
-            row: a row of `read_vectors`, or another that has its columns.
+            row: a row of `read_stored_vectors`, or another that has its columns.
         """
         which = f"the vector of field {row.field!r}, model {row.model!r}, part {row.part}"
         if fault := _check_vector(row.vector, row.dimensions):
@@ -375,14 +377,14 @@ def _bind(name: str, column: Any) -> Any:
 
 
 @statement()
-def count_items(dialect: Dialect) -> Executable:
+def count_stored_items(dialect: Dialect) -> Executable:
     """Count the items of a tenant, expired ones too."""
     count = func.count().label("items")
     return select(count).select_from(ITEMS).where(in_scope(ITEMS, below=True))
 
 
 @statement(unproven=REPORTED, after=(True, False))
-def list_items(dialect: Dialect, after: bool) -> Executable:
+def list_stored_items(dialect: Dialect, after: bool) -> Executable:
     """Select a page of the items of a tenant, with the bytes of values and numbers of vectors."""
     namespace, key = ITEMS.c.namespace, ITEMS.c.key
     numbers = select(func.coalesce(func.sum(EMBEDDINGS.c.dimensions), 0)).where(
@@ -410,7 +412,7 @@ def _in_range(table: Any) -> Any:
 
 
 @statement(unproven=REPORTED)
-def read_items(dialect: Dialect) -> Executable:
+def read_stored_items(dialect: Dialect) -> Executable:
     """Select the items of a namespace from key to key; metadata that is no JSON object is NULL."""
     readable = dialect.statements.json_is_object(ITEMS.c.meta) == literal_column("1", Integer)
     columns = (
@@ -430,7 +432,7 @@ def read_items(dialect: Dialect) -> Executable:
 
 
 @statement(unproven=REPORTED, native=(True, False))
-def read_vectors(dialect: Dialect, native: bool) -> Executable | None:
+def read_stored_vectors(dialect: Dialect, native: bool) -> Executable | None:
     """Select the vectors of the items of a namespace from key to key, as the driver gives them."""
     if not native and not dialect.vectors.may_be_bytes:
         return None
@@ -465,7 +467,7 @@ def read_vector_sets(dialect: Dialect) -> Executable:
 
 
 @statement(unproven=REPORTED)
-def list_orphans(dialect: Dialect) -> Executable:
+def list_orphaned_vectors(dialect: Dialect) -> Executable:
     """Select the keys of a tenant's vectors whose items do not exist."""
     there: Any = select(literal_column("1")).select_from(ITEMS).where(same_item(ITEMS, EMBEDDINGS))
     place = (EMBEDDINGS.c.namespace, EMBEDDINGS.c.key)

@@ -107,7 +107,7 @@ class LogCheck:
 
     async def check_head(self) -> bool:
         """Compare the head of the log with its rows; return whether there is a head."""
-        rows = await self._query(read_head(self.db.dialect))
+        rows = await self._query(read_head_and_last_rows(self.db.dialect))
         if not rows:
             return False
         head = rows[0]
@@ -185,7 +185,7 @@ class LogCheck:
 
     async def _check_rows(self, low: int, high: int) -> None:
         binds = self.log.binds() | {"p_low": low, "p_high": high}
-        rows = await self._run(read_rows(self.db.dialect), binds, identified_by=("seq",))
+        rows = await self._run(read_rows_to_verify(self.db.dialect), binds, identified_by=("seq",))
         for index, row in enumerate(rows):
             self.report.rows += 1
             if index in rows.damaged:
@@ -289,7 +289,7 @@ class LogCheck:
             if not isinstance(result, Fault):
                 return result
         binds = self.log.binds() | {"p_seq": row.seq}
-        statement = read_chain(self.db.dialect)
+        statement = read_rows_of_state(self.db.dialect)
         chain = await self._run(statement, binds, identified_by=("seq",))
         if chain.damaged:
             first = min(chain.damaged)
@@ -513,7 +513,7 @@ def _shown(checkpoint_id: str | None) -> str:
 
 
 @statement(unproven=REPORTED)
-def read_head(dialect: Dialect) -> Executable:
+def read_head_and_last_rows(dialect: Dialect) -> Executable:
     """Select a log's head beside its last row, its last checkpoint and that one's id."""
 
     def last(table: Any, *where: Any) -> Any:
@@ -554,7 +554,7 @@ def _in_range(table: Any) -> Any:
 
 
 @statement(unproven=REPORTED)
-def read_rows(dialect: Dialect) -> Executable:
+def read_rows_to_verify(dialect: Dialect) -> Executable:
     """Select the rows of a range of positions, with all that they must agree with."""
     base, parent, child = DELTAS.alias("base"), CHECKPOINTS.alias("parent"), DELTAS.alias("child")
     columns = (
@@ -603,7 +603,7 @@ def read_rows(dialect: Dialect) -> Executable:
 
 
 @statement(unproven=REPORTED)
-def read_chain(dialect: Dialect) -> Executable:
+def read_rows_of_state(dialect: Dialect) -> Executable:
     """Select the rows from which the state of a position is rebuilt, snapshot first."""
     columns = ("seq", "kind", "base_seq", "depth", "codec", "checksum", "payload")
     first = (

@@ -197,7 +197,7 @@ class TextIndexCheck:
         d, faults = self.db.dialect, self.faults[index]
         name = d.text.index_name(index, self.db.schema)
         if name is not None:
-            state = await run_query(self.db, read_state(d), {"p_index": name})
+            state = await run_query(self.db, read_index_state(d), {"p_index": name})
             if not state:
                 faults.reason = "is not there"
             elif not state[0].in_use:
@@ -235,7 +235,7 @@ class TextIndexCheck:
     async def _rebuild(self, index: str) -> bool:
         """Rebuild an index; return whether there is a way to."""
         d = self.db.dialect
-        steps = [rebuild(d, index=index, step=n) for n in range(len(d.text.rebuild(index)))]
+        steps = [rebuild_index(d, index=index, step=n) for n in range(len(d.text.rebuild(index)))]
         if steps:
             intent = MAINTENANCE if len(steps) == 1 else WRITE_ROWS
             await self.db.run(partial(program_of, *steps), intent)
@@ -251,7 +251,7 @@ def _sort_key(row: RowKey) -> RowKey:
 
 
 @statement()
-def read_state(dialect: Dialect) -> Executable | None:
+def read_index_state(dialect: Dialect) -> Executable | None:
     """Select whether the database uses a text index."""
     return dialect.text.index_state()
 
@@ -276,7 +276,7 @@ def use_text_indexes(dialect: Dialect) -> Executable | None:
 
 
 @statement(index=tuple(TEXT_INDEXES), step=range(REBUILD_STEPS))
-def rebuild(dialect: Dialect, index: str, step: int) -> Executable | None:
+def rebuild_index(dialect: Dialect, index: str, step: int) -> Executable | None:
     """Step of building a text index anew."""
     steps = dialect.text.rebuild(index)
     return steps[step] if step < len(steps) else None

@@ -13,7 +13,7 @@ from memalchemy.maintenance.verify.logs import LogCheck, Range
 from memalchemy.maintenance.verify.report import ReportBuilder
 
 
-async def check_log(
+async def verify_log(
     db: Database,
     log: Log,
     report: ReportBuilder,

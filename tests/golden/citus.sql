@@ -4,30 +4,30 @@ FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.seq = ANY ($2::BIGINT[])
 
--- checkpoints.erase.clear_fork_origin()
+-- checkpoints.forget.clear_fork_origin()
 UPDATE threads
 SET forked_from=NULL, forked_seq=NULL
 WHERE threads.tenant = $1::VARCHAR
 AND threads.forked_from = $2::VARCHAR
 
--- checkpoints.erase.erase_internal_items()
+-- checkpoints.forget.delete_internal_items()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace >= $2::VARCHAR
 AND store_items.namespace < $3::VARCHAR
 
--- checkpoints.erase.erase_item(why=rows)
+-- checkpoints.forget.delete_rows_of_tenant(table=embeddings)
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+
+-- checkpoints.forget.forget_item(why=rows)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND store_items.version = $4::BIGINT
 
--- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
-DELETE FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-
--- checkpoints.erase.list_all_logs_below()
+-- checkpoints.forget.list_all_logs_below()
 SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -35,7 +35,7 @@ AND threads.namespace >= $2::VARCHAR
 AND threads.namespace < $3::VARCHAR
 ORDER BY threads.thread_id, threads.namespace
 
--- checkpoints.erase.list_items_with_metadata(narrowed=False, after=False)
+-- checkpoints.forget.list_items_with_metadata(narrowed=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR

@@ -1,27 +1,27 @@
--- checkpoints.erase.clear_fork_origin()
+-- checkpoints.forget.clear_fork_origin()
 UPDATE threads
 SET forked_from=NULL, forked_seq=NULL
 WHERE threads.tenant = :k_tenant
 AND threads.forked_from = :k_thread_id
 
--- checkpoints.erase.erase_internal_items()
+-- checkpoints.forget.delete_internal_items()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :p_internal
 AND store_items.namespace < :p_internal_end
 
--- checkpoints.erase.erase_item(why=rows)
+-- checkpoints.forget.delete_rows_of_tenant(table=embeddings)
+DELETE FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+
+-- checkpoints.forget.forget_item(why=rows)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND store_items.version = :p_version
 
--- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
-DELETE FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-
--- checkpoints.erase.list_all_logs_below()
+-- checkpoints.forget.list_all_logs_below()
 SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
@@ -29,7 +29,7 @@ AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
 ORDER BY threads.thread_id, threads.namespace
 
--- checkpoints.erase.list_items_with_metadata(narrowed=False, after=False)
+-- checkpoints.forget.list_items_with_metadata(narrowed=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items
 WHERE store_items.tenant = :k_tenant

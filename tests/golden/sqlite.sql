@@ -1,27 +1,27 @@
--- checkpoints.erase.clear_fork_origin()
+-- checkpoints.forget.clear_fork_origin()
 UPDATE threads
 SET forked_from=NULL, forked_seq=NULL
 WHERE threads.tenant = ?
 AND threads.forked_from = ?
 
--- checkpoints.erase.erase_internal_items()
+-- checkpoints.forget.delete_internal_items()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
 AND store_items.namespace < ?
 
--- checkpoints.erase.erase_item(why=rows)
+-- checkpoints.forget.delete_rows_of_tenant(table=embeddings)
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+
+-- checkpoints.forget.forget_item(why=rows)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
 AND store_items.version = ?
 
--- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
-DELETE FROM embeddings
-WHERE embeddings.tenant = ?
-
--- checkpoints.erase.list_all_logs_below()
+-- checkpoints.forget.list_all_logs_below()
 SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = ?
@@ -29,7 +29,7 @@ AND threads.namespace >= ?
 AND threads.namespace < ?
 ORDER BY threads.thread_id, threads.namespace
 
--- checkpoints.erase.list_items_with_metadata(narrowed=False, after=False)
+-- checkpoints.forget.list_items_with_metadata(narrowed=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
 FROM store_items
 WHERE store_items.tenant = ?
@@ -1912,7 +1912,7 @@ WHERE NOT EXISTS (
   FROM sqlite_schema
   WHERE name = 'deltas_search')
 
--- log.text_indexes.purge(index=deltas_search)
+-- log.text_indexes.sweep_index(index=deltas_search)
 INSERT INTO deltas_search(deltas_search)
 VALUES ('optimize')
 
@@ -3079,7 +3079,7 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 RETURNING version
 
--- search.cache_versions.erase_counters()
+-- search.cache_versions.delete_counters()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?

@@ -252,7 +252,7 @@ async def test_what_an_interrupted_build_has_left_is_seen_not_used_and_replaced(
         f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{made.name}'::regclass", name
     )
     assert [one.state for one in await list_indexes(db)] == ["invalid"]
-    vector_search.forget_indexes(db)
+    vector_search.expire_indexes(db)
     ranking = nearest(db, wanted(db, HERE, RANDOM.standard_normal(DIMENSIONS)), NOW)
     await ranking.page(1)
     assert ranking.plan.strategy == "exact vectors"

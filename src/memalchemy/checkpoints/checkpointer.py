@@ -1,7 +1,7 @@
 """`Checkpointer`: an agent's states over time, with history, branches, search and retention.
 
 The modules beside this one hold the statements and programs: ``save``, ``load``, ``listing``,
-``retention``, ``rewrite``, ``erase``, ``export``.
+``retention``, ``rewrite``, ``forget``, ``export``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sqlalchemy import Executable
 from memalchemy._changes import ChangeFunction, check_changed_state, function_errors
 from memalchemy._locked_retry import retry_with_lock
 from memalchemy._retry import retry_on_conflict
-from memalchemy.checkpoints import diff, erase, export, listing, load, rewrite
+from memalchemy.checkpoints import diff, export, forget, listing, load, rewrite
 from memalchemy.checkpoints.parts import Origin, needed_of_part, newest_of_branch
 from memalchemy.checkpoints.pending_writes import put_writes
 from memalchemy.checkpoints.retention import (
@@ -1564,7 +1564,7 @@ class Checkpointer(Generic[State]):
             )
         self._check_selectors(tenant, thread_id, metadata, namespace=namespace)
         with operation("checkpoint.forget", tenant=self.db.tenant, thread_id=thread_id) as event:
-            erased = await erase.erase(
+            erased = await forget.forget(
                 self.db,
                 self._cache,
                 tenant=tenant,
@@ -1604,7 +1604,7 @@ class Checkpointer(Generic[State]):
             event.details["exported"] = exported = 0
             threads = None
             if tenant is None:
-                threads = await erase.selected_threads(self.db, thread_id, metadata, connection)
+                threads = await forget.selected_threads(self.db, thread_id, metadata, connection)
             path = None if all_namespaces else self._path
             async for record in export.records(self.db, threads, path, connection):
                 event.details["exported"] = exported = exported + 1

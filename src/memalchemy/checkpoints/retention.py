@@ -89,7 +89,7 @@ class RetentionRun:
             if dry_run:
                 self._report(removed=sum(one.going for one in found))
             else:
-                busy += await self._remove_all(found)
+                busy += await self._delete_all(found)
             self._report(done=seen)
         busy = await self._retry_busy(busy)
         self._report(busy=len(busy))
@@ -105,13 +105,13 @@ class RetentionRun:
         rows = await run_query(self.db, ranked, self.values | binds, self.connection)
         return {row.checkpoint_id for row in rows if row.goes}
 
-    async def _remove_all(
+    async def _delete_all(
         self, found: Sequence[bulk_delete.RemovableLog]
     ) -> list[bulk_delete.RemovableLog]:
         """Remove from the logs *found* what no rule keeps; return the logs that were locked."""
         busy: list[bulk_delete.RemovableLog] = []
         for batch in bulk_delete.transaction_batches(self.db.dialect, found):
-            async for skipped in each_proven(batch, self._remove, self.damage):
+            async for skipped in each_proven(batch, self._delete, self.damage):
                 busy += skipped
         return busy
 
@@ -152,7 +152,7 @@ class RetentionRun:
             else None
         )
 
-    async def _remove(
+    async def _delete(
         self, batch: Sequence[bulk_delete.RemovableLog]
     ) -> list[bulk_delete.RemovableLog]:
         """Remove from the logs of *batch* what no rule keeps; return the logs that were locked."""
@@ -175,7 +175,7 @@ class RetentionRun:
                     before=None if keeper is None else keeper.carry,
                 )
             else:
-                program = partial(bulk_delete.remove_batch, d, logs, self.values, wait=False)
+                program = partial(bulk_delete.forget_batch, d, logs, self.values, wait=False)
             done = await self.db.run(
                 program, WRITE_ROWS, connection=self.connection, event=self.event
             )
@@ -203,7 +203,7 @@ class RetentionRun:
                 break
             self._report(busy=len(busy))
             await asyncio.sleep(pause)
-            busy = await self._remove_all(busy)
+            busy = await self._delete_all(busy)
         return await self._still_wanted(busy)
 
     async def _still_wanted(

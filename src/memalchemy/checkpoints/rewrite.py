@@ -13,7 +13,7 @@ from memalchemy.codec.encryption import Keyring
 from memalchemy.dialects import Dialect
 from memalchemy.log import Log, lock_log, sweep_locked
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, column_binds, of_log
-from memalchemy.log.text_indexes import purge_all
+from memalchemy.log.text_indexes import sweep_indexes
 from memalchemy.rows import CHECKPOINT, STATE
 from memalchemy.statements import Program, statement
 
@@ -72,7 +72,7 @@ def rewrite_log(
         checksum = yield from _replace_payload(dialect, log, name.seq, draft, keyring)
         tip = draft.as_tip(name.checkpoint_id, name.seq, 0, checksum)
     dropped = yield from sweep_locked(dialect, log, now, renamed=True, rewritten=True)
-    yield from purge_all(dialect)
+    yield from sweep_indexes(dialect)
     return dropped
 
 

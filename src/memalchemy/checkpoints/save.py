@@ -50,8 +50,8 @@ from memalchemy.log import (
     Head,
     Log,
     Position,
+    forget_log,
     read_head,
-    remove_log,
     sweep,
 )
 from memalchemy.log.copy import read_position
@@ -359,7 +359,7 @@ class Saver:
         if head is not None and head.is_expired(request.now):
             try:
                 await self.db.run(
-                    lambda: remove_log(self.db.dialect, log, lambda h: h.is_expired(request.now)),
+                    lambda: forget_log(self.db.dialect, log, lambda h: h.is_expired(request.now)),
                     WRITE_ROWS,
                     connection=connection,
                     event=event,

@@ -37,7 +37,7 @@ async def purge_messages(
         "memory.conversation.purged", tenant=log.db.tenant, thread_id=thread_id
     ) as event:
         if thread_id is not None:
-            removed = await _purge_thread(log, thread_id, cutoff, batch)
+            removed = await _delete_from_thread(log, thread_id, cutoff, batch)
             event.details["removed"] = removed
             return removed
         removed, damage = 0, Damage()
@@ -46,23 +46,23 @@ async def purge_messages(
             async for page in pages:
                 for one in page:
                     with damage.noted(Conflict):  # of a version that nobody can reach
-                        removed += await _purge_thread(log, one, cutoff, batch)
+                        removed += await _delete_from_thread(log, one, cutoff, batch)
                     event.details["removed"] = removed
         event.details["removed"] = removed
         damage.raise_if_any(f"{removed:,} messages were removed")
     return removed
 
 
-async def _purge_thread(log: ThreadLog, thread_id: str, cutoff: datetime, batch: int) -> int:
+async def _delete_from_thread(log: ThreadLog, thread_id: str, cutoff: datetime, batch: int) -> int:
     removed, after, has_more = 0, 0, True
     while has_more:
-        attempt = partial(_purge_batch, log, thread_id, cutoff, after, batch)
+        attempt = partial(_delete_batch, log, thread_id, cutoff, after, batch)
         gone, after, has_more = await retry_on_log(log, thread_id, attempt)
         removed += gone
     return removed
 
 
-async def _purge_batch(
+async def _delete_batch(
     log: ThreadLog,
     thread_id: str,
     cutoff: datetime,

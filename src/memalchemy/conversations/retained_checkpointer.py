@@ -131,7 +131,7 @@ class RetainedCheckpointer(Checkpointer[State]):
             for done, one in enumerate(threads, 1):
                 # A head that does not name its newest checkpoint is a conflict for ever.
                 with damage.noted(Conflict) if thread_id is None else nullcontext():
-                    attempt = partial(self._purge_thread, one, self._clock() - age)
+                    attempt = partial(self._delete_old_messages, one, self._clock() - age)
                     gone = await retry_on_conflict(attempt, f"thread {one!r}")
                     removed += gone
                     if gone and history:
@@ -143,7 +143,7 @@ class RetainedCheckpointer(Checkpointer[State]):
             damage.raise_if_any(f"{removed:,} messages were removed")
         return removed
 
-    async def _purge_thread(self, thread_id: str, cutoff: datetime) -> int:
+    async def _delete_old_messages(self, thread_id: str, cutoff: datetime) -> int:
         newest = await self.get_metadata(thread_id)
         if newest is None:
             return 0

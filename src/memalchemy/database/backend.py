@@ -421,7 +421,7 @@ class Backend:
         try:
             return await run_on_host(self.dialect, connection, walled, is_program=True)
         except TenantNotSet:
-            self._host_wall.forget()
+            self._host_wall.expire()
             raise
 
     def _after_learning(

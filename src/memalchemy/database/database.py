@@ -297,7 +297,7 @@ class Database:
 
     async def close(self) -> None:
         """Finish queued writes and close this loop's connections. A later use opens anew."""
-        self._known_keys.forget()
+        self._known_keys.expire()
         try:
             await self._backend.close()
         finally:
@@ -585,7 +585,7 @@ class Database:
 
     def forget_known_keys(self) -> None:
         """Read the registered keys of a tenant again at the next write."""
-        self._known_keys.forget()
+        self._known_keys.expire()
 
     def _reads_replica(self, intent: Intent) -> bool:
         return self._is_replica or (intent.replica_ok and self._replica_reads == "some")

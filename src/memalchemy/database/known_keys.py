@@ -70,7 +70,7 @@ class KnownKeys:
         has_all_keys = self._keyring.encrypts and self._keyring.signing.signs
         return has_all_keys or time.monotonic() - at < KNOWN_SECONDS
 
-    def forget(self) -> None:
+    def expire(self) -> None:
         """Read the registry again at the next write."""
         self._checked.clear()
         self._signing_checked.clear()

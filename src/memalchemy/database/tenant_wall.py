@@ -130,7 +130,7 @@ class HostWall:
         self._translate = translate
         self._is_enforced: bool | None = None
 
-    def forget(self) -> None:
+    def expire(self) -> None:
         """Ask again at the next program."""
         self._is_enforced = None
 

@@ -33,7 +33,7 @@ from sqlalchemy import (
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
 from memalchemy.keys import encode_id
-from memalchemy.log.delete import bind_logs, is_of_listed_log, remove_locked
+from memalchemy.log.delete import bind_logs, forget_locked_logs, is_of_listed_log
 from memalchemy.log.dependencies import CHECKPOINT_KEY
 from memalchemy.log.retention import rank_checkpoints
 from memalchemy.log.tables import (
@@ -585,11 +585,11 @@ def _delete_pruned(dialect: Dialect, values: dict[str, Any]) -> Program[int]:
     return len(gone)
 
 
-def remove_batch(
+def forget_batch(
     dialect: Dialect, logs: list[Log], values: dict[str, Any], *, wait: bool
 ) -> Program[BatchResult]:
     """Remove stale logs for good, tombstones included. *values* are the binds of `is_stale`."""
     # They were stale when they were listed, which may be over: look again under the lock.
     locked = yield from _lock_wanted(dialect, logs, values, which="stale", wait=wait)
-    gone = yield from remove_locked(dialect, locked)
+    gone = yield from forget_locked_logs(dialect, locked)
     return BatchResult(locked, gone)

@@ -31,7 +31,7 @@ from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.places import row_place
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing, NotEncrypted, UniqueViolation, about
-from memalchemy.log.delete import remove_log
+from memalchemy.log.delete import forget_log
 from memalchemy.log.heads import Head, lock_log
 from memalchemy.log.signed_reads import check_nothing_missing
 from memalchemy.log.tables import (
@@ -226,7 +226,7 @@ def copy_log(
     if new is not None and new.is_live(now) and (yield find_content(dialect), target.binds()):
         raise _target_in_use(target)
     if new is not None:
-        yield from remove_log(dialect, target)
+        yield from forget_log(dialect, target)
     whole = checkpoint_id is None and position is None
     last = until
     if not whole:  # pending writes of a checkpoint come behind it

@@ -217,7 +217,7 @@ def _replace_by_tombstones(dialect: Dialect, heads: Sequence[Head], now: datetim
     return any(head.is_live(now) for head in heads)
 
 
-def remove_log(
+def forget_log(
     dialect: Dialect,
     log: Log,
     only_if: Callable[[Head], bool] = lambda head: True,
@@ -232,11 +232,11 @@ def remove_log(
     rows = yield lock_log(dialect), log.binds()
     if not rows or not only_if(Head._make(rows[0])):
         return 0
-    return (yield from remove_locked(dialect, [log], why=why))
+    return (yield from forget_locked_logs(dialect, [log], why=why))
 
 
-def remove_locked(dialect: Dialect, logs: Sequence[Log], *, why: str = "head") -> Program[int]:
-    """Do as `remove_log` for logs that the caller has locked."""
+def forget_locked_logs(dialect: Dialect, logs: Sequence[Log], *, why: str = "head") -> Program[int]:
+    """Do as `forget_log` for logs that the caller has locked."""
     gone = 0
     for listed in bind_logs(dialect, logs):
         gone += (yield delete_rows(dialect, table="checkpoints", why=why), listed).touched

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from memalchemy.contracts import UNSET, Unset
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.errors import ThreadDeleted
-from memalchemy.log.delete import remove_log
+from memalchemy.log.delete import forget_log
 from memalchemy.log.heads import Head, lock_log, version_conflict
 from memalchemy.log.tables import (
     DELTAS,
@@ -77,7 +77,7 @@ def lock_live_head(
     if head is not None:
         head.check_names(log)
     if head is not None and head.is_expired(values["p_now"]):
-        yield from remove_log(dialect, log)
+        yield from forget_log(dialect, log)
         head = None
     alive = head is not None and head.deleted_at is None
     current = head.version if head is not None and alive else 0
@@ -165,7 +165,7 @@ def edit_entry(
     return True
 
 
-def remove_ranges(
+def delete_ranges(
     dialect: Dialect,
     log: Log,
     values: Mapping[str, Any],

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Executable, and_, bindparam, select
 from memalchemy.dialects import Dialect
 from memalchemy.errors import ThreadDeleted
 from memalchemy.keys import encode_id
-from memalchemy.log.delete import remove_log
+from memalchemy.log.delete import forget_log
 from memalchemy.log.heads import Head, read_head
 from memalchemy.log.tables import DELTAS, MAX_ID_IN_KEY, Log, constants, of_log, write_key_range
 from memalchemy.statements import Program, statement
@@ -56,7 +56,7 @@ def remove_expired_log(dialect: Dialect, log: Log, values: Mapping[str, Any]) ->
     head.check_names(log)
     if head.deleted_at is not None:
         raise ThreadDeleted(log.thread_id)
-    yield from remove_log(dialect, log, lambda found: found.is_expired(values["p_now"]))
+    yield from forget_log(dialect, log, lambda found: found.is_expired(values["p_now"]))
 
 
 @statement(proves=("write", "log"))

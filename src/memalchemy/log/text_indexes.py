@@ -9,7 +9,7 @@ from memalchemy.statements import Program, statement
 
 
 @statement(index=tuple(TEXT_INDEXES))
-def purge(dialect: Dialect, index: str) -> Executable | None:
+def sweep_index(dialect: Dialect, index: str) -> Executable | None:
     """Remove the words of deleted rows from a text index."""
     return dialect.text.purge(index)
 
@@ -20,12 +20,12 @@ def index_is_aside(dialect: Dialect, index: str) -> Executable | None:
     return dialect.text.is_aside(index)
 
 
-def purge_all(dialect: Dialect) -> Program[None]:
+def sweep_indexes(dialect: Dialect) -> Program[None]:
     """Remove the words of deleted rows from all text indexes, where deleting leaves them there."""
     for index in TEXT_INDEXES:
         if dialect.text.purge(index) is None or (yield from is_aside(dialect, index)):
             continue
-        yield purge(dialect, index=index), None
+        yield sweep_index(dialect, index=index), None
 
 
 def is_aside(dialect: Dialect, index: str) -> Program[bool]:

@@ -175,9 +175,9 @@ class TenantReading:
         if since is None:
             self._find_missing()
         if accept_rollback:
-            await self._forget([*self._back, code])
+            await self._delete_notes([*self._back, code])
         elif self._section is not None:
-            await self._forget_before(min(self._section.taken_at, anchoring.latest - KEPT))
+            await self._delete_notes_before(min(self._section.taken_at, anchoring.latest - KEPT))
         base = Section(code, anchoring.database_id, anchoring.latest, b"")
         if since is not None:
             assert self._section is not None
@@ -257,13 +257,13 @@ class TenantReading:
             for row in page:
                 self._removals |= genuine_removal(self._db.tenant, row, self._keys)
 
-    async def _forget_before(self, moment: datetime) -> None:
+    async def _delete_notes_before(self, moment: datetime) -> None:
         """Delete notes of removals before *moment*, which the last anchor includes."""
         binds = {"k_tenant": self._db.tenant, "p_before": moment - TOLERANCE}
         statement = delete_old_removals(self._db.dialect)
         await self._db.run(partial(program_of, statement, binds=binds), REGISTRY)
 
-    async def _forget(self, codes: Sequence[bytes]) -> None:
+    async def _delete_notes(self, codes: Sequence[bytes]) -> None:
         """Delete notes of removed logs and items that exist again, which was accepted."""
         d = self._db.dialect
         listed = [(code.hex(),) for code in codes]

@@ -43,7 +43,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy.checkpoints.erase import erase_item
+from memalchemy.checkpoints.forget import forget_item
 from memalchemy.codec.encryption import Keyring, is_encrypted
 from memalchemy.database import READ, WRITE_COPIED, WRITE_ROWS, Database
 from memalchemy.dialects import Dialect
@@ -59,7 +59,7 @@ from memalchemy.errors import (
 )
 from memalchemy.events import operation
 from memalchemy.keys import INTERNAL_PREFIX
-from memalchemy.log import Log, lock_log, remove_log
+from memalchemy.log import Log, forget_log, lock_log
 from memalchemy.log.scan import ScanPage, batches, run_query, scan
 from memalchemy.log.tables import NAMES, THREADS, of_log
 from memalchemy.maintenance.local_items import is_not_local
@@ -628,7 +628,7 @@ class DatabaseCopy:
             return
         if there is OnTarget.OLDER:
             # It is replaced by the source's, whatever it says: it may be from before a signing.
-            removal = partial(remove_log, self.target.dialect, log, why="order")
+            removal = partial(forget_log, self.target.dialect, log, why="order")
             await self.target.run(removal, WRITE_ROWS, connection=transaction)
         marked = dict(head) | {"epoch": epoch_of_copy(head)}
         await self._insert("threads", [marked], head, transaction)
@@ -698,7 +698,7 @@ class DatabaseCopy:
         d, binds = self.target.dialect, _item_binds(key)
         if there is OnTarget.OLDER:
             seen = binds | {"p_version": theirs[0][0]["version"]}
-            if await self._write(erase_item(d, why="order"), seen, transaction) != 1:
+            if await self._write(forget_item(d, why="order"), seen, transaction) != 1:
                 raise _written_meanwhile(key)
         if there is OnTarget.OTHER_VECTORS:
             await self._write(delete_vectors(d), binds, transaction)

@@ -53,7 +53,7 @@ from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace, is_internal
 from memalchemy.log.scan import batches, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
-from memalchemy.log.text_indexes import purge_all
+from memalchemy.log.text_indexes import sweep_indexes
 from memalchemy.maintenance.local_items import is_not_local
 from memalchemy.maintenance.own_words import OwnWords
 from memalchemy.maintenance.words import note_lost_words
@@ -369,7 +369,7 @@ class KeyRotation:
         if not self._drop_words:
             words = self._foreign_removed
         if words or vectors:
-            await self.db.run(partial(purge_all, self.db.dialect), WRITE_ROWS, event=self.event)
+            await self.db.run(partial(sweep_indexes, self.db.dialect), WRITE_ROWS, event=self.event)
         self._tell(self._total)
         return self._report(counts, words, vectors)
 

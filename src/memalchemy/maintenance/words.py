@@ -290,7 +290,7 @@ class WordRebuild:
             if self._thread_id is None:
                 await self._rebuild_items(db)
                 if not self.dry_run and self.left == left and db.keyring.is_readable("text"):
-                    await _forget_notes(db, self._lost)
+                    await _delete_notes(db, self._lost)
         self._tell(self._total)
 
     @property
@@ -525,7 +525,7 @@ def _delta_change(
     return NewWords(kind, give_delta_words(dialect), binds)
 
 
-async def _forget_notes(db: Database, lost: Collection[tuple[Kind, str]]) -> None:
+async def _delete_notes(db: Database, lost: Collection[tuple[Kind, str]]) -> None:
     """Remove the notes about namespaces whose words are there again."""
     store = Store(db)
     for one in sorted(lost):

@@ -248,9 +248,9 @@ class LLMMemoryManager(BaseMemoryManager):
         index = ("content",) if self.store.embedder is not None else None
         await self.store.put_batch(batch, index=index, connection=connection)
         for type_ in dict.fromkeys(one.type for one in given):
-            await self._remove_oldest((*prefix, type_.value), connection)
+            await self._delete_oldest((*prefix, type_.value), connection)
 
-    async def _remove_oldest(self, namespace: Namespace, connection: HostConnection | None) -> None:
+    async def _delete_oldest(self, namespace: Namespace, connection: HostConnection | None) -> None:
         limit = self.max_memories
         if limit is None or await self.store.count(namespace, connection=connection) <= limit:
             return

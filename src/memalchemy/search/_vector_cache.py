@@ -241,7 +241,7 @@ class Matrix:
                 # All rows of an item are written together, which replaces those read before. A row
                 # may be at a position that was another item's.
                 known = self._rows_of({(row.namespace, row.key) for row in rows}, before)
-                self._remove(np.union1d(known, self._rows_at([row.row_at for row in rows])))
+                self._drop_rows(np.union1d(known, self._rows_at([row.row_at for row in rows])))
                 self._add(rows)
                 if len(rows) < PAGE:
                     break
@@ -288,7 +288,7 @@ class Matrix:
                 here_missing = len(left) - int(there)
                 ranges += [(left, here_missing), (right, missing - here_missing)]
         if removed:
-            self._remove(self._rows_at(np.concatenate(removed)))
+            self._drop_rows(self._rows_at(np.concatenate(removed)))
 
     def _rows_at(self, positions: Any) -> Positions:
         return np.flatnonzero(np.isin(self._positions[: self._rows], positions))
@@ -304,7 +304,7 @@ class Matrix:
             dtype=np.int64,
         )
 
-    def _remove(self, rows: Positions) -> None:
+    def _drop_rows(self, rows: Positions) -> None:
         if len(rows):
             self._removed = np.union1d(self._removed, rows)
 

@@ -186,7 +186,7 @@ def _path_of(row: Any) -> str:
 
 
 @statement()
-def erase_counters(dialect: Dialect) -> Executable | None:
+def delete_counters(dialect: Dialect) -> Executable | None:
     """Delete the counters of a namespace and of all below it, which hold their names.
 
     A cache knows a counter that was begun anew by its ``born``. Binds `erased_binds`.
@@ -199,7 +199,7 @@ def erase_counters(dialect: Dialect) -> Executable | None:
 
 
 def erased_binds(tenant: str, path: str) -> dict[str, Any]:
-    """Return the binds of `erase_counters` for an encoded namespace, the prefix of all below it."""
+    """Return the binds of `delete_counters` for an encoded namespace and all below it."""
     return {"k_tenant": tenant, "p_from": path.encode(), "p_to": path[:-1].encode() + b"0"}
 
 

@@ -26,7 +26,7 @@ from memalchemy.search._vector_statements import (
     has_native_vectors,
     vector_indexes,
 )
-from memalchemy.search.vectors import forget_indexes
+from memalchemy.search.vectors import expire_indexes
 from memalchemy.statements import Parameters, Program, statement
 
 PROGRESS_SECONDS = 0.5
@@ -140,7 +140,7 @@ async def build_index(
                 await asyncio.gather(building, return_exceptions=True)
             raise
         await building
-    forget_indexes(db)
+    expire_indexes(db)
     made = await _find(db, vector_index_name(metric, dimensions))
     if made is None:
         raise Conflict("the index was dropped while it was built")
@@ -167,7 +167,7 @@ async def drop_index(db: Database, name: str) -> None:
             lambda: _one(drop_vector_index(db.dialect, metric=metric, dimensions=dimensions)),
             MAINTENANCE,
         )
-    forget_indexes(db)
+    expire_indexes(db)
 
 
 async def _watch(

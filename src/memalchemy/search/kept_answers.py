@@ -26,7 +26,7 @@ def delete_kept_answers(dialect: Dialect) -> Executable:
     )
 
 
-def erase_kept_answers(dialect: Dialect, tenant: str) -> Program[None]:
+def forget_kept_answers(dialect: Dialect, tenant: str) -> Program[None]:
     """Erase the kept answers of a tenant.
 
     Call it after the erasure of threads and items: a write that waited for that has stored its

@@ -390,7 +390,7 @@ async def vector_support(
     return support
 
 
-def forget_indexes(db: Database) -> None:
+def expire_indexes(db: Database) -> None:
     """Make the next search read which indexes there are."""
     VectorSupport.of(db).read_at = -math.inf
 

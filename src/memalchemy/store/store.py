@@ -51,7 +51,7 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
-from memalchemy.database.sqlite.shrink import erase_deleted_bytes
+from memalchemy.database.sqlite.shrink import overwrite_deleted_bytes
 from memalchemy.dialects import MAX_LISTED
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.events import Event, operation
@@ -70,7 +70,7 @@ from memalchemy.protection.signed_items import check_vector_sets
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction
-from memalchemy.search.kept_answers import erase_kept_answers
+from memalchemy.search.kept_answers import forget_kept_answers
 from memalchemy.search.scope import Place, key_lists, scope_binds
 from memalchemy.search.signed_hits import check_vectors, hold_missing_items
 from memalchemy.search.vectors import METRICS, Metric, check_vector
@@ -876,10 +876,10 @@ class Store:
                 connection=connection,
                 event=event,
             )
-            answers = partial(erase_kept_answers, d, tenant)
+            answers = partial(forget_kept_answers, d, tenant)
             await self.db.run(answers, WRITE_ROWS, connection=connection, event=event)
             if connection is None:
-                await erase_deleted_bytes(self.db, event)
+                await overwrite_deleted_bytes(self.db, event)
             event.details["erased"] = erased
         return erased
 

@@ -36,10 +36,10 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
 from memalchemy.log.tables import signature_bind
-from memalchemy.log.text_indexes import purge_all
+from memalchemy.log.text_indexes import sweep_indexes
 from memalchemy.proofs import REMOVED_BY_NAME, REPLACED
 from memalchemy.rows import ITEM, MANY_ITEMS, VECTOR
-from memalchemy.search.cache_versions import count_change, erase_counters, erased_binds
+from memalchemy.search.cache_versions import count_change, delete_counters, erased_binds
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEM_KEY,
@@ -317,8 +317,8 @@ def erase_namespace(dialect: Dialect, tenant: str, path: str) -> Program[int]:
     """
     erased = yield clear_items(dialect, below=True), scope_binds(tenant, path, below=True)
     if dialect.vectors.counts_changes:
-        yield erase_counters(dialect), erased_binds(tenant, path)
-    yield from purge_all(dialect)
+        yield delete_counters(dialect), erased_binds(tenant, path)
+    yield from sweep_indexes(dialect)
     return erased.touched
 
 

@@ -275,7 +275,7 @@ class Loop:
         runner.retire(finishing=False)
         runner.join()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """In a forked process: the thread and whoever held the lock are not here."""
         self._lock = threading.Lock()
         self._runner = None
@@ -314,7 +314,7 @@ def _in_the_child() -> None:
     _left_to_the_parent.extend(_running)
     _running.clear()
     for loop in list(_loops):
-        loop.forget()
+        loop.reset()
 
 
 def _at_exit() -> None:

@@ -266,7 +266,7 @@ class ThreadLog:
         return await self._write(
             "thread.remove",
             thread_id,
-            lambda: entries.remove_ranges(d, log, self._values(log), ranges, expected),
+            lambda: entries.delete_ranges(d, log, self._values(log), ranges, expected),
             connection,
         )
 

@@ -92,7 +92,7 @@ class Demo:
             "file_of_empty_schema": await _empty_database_size() if self.temporary else None,
         }
         self.print_figures(figures)
-        await self.clean_up()
+        await self.delete_demo()
         if self.ctx.as_data:
             self.ctx.terminal.print_data(
                 {"thread_id": self.thread, "second_process": second, "bytes": figures}
@@ -253,7 +253,7 @@ class Demo:
         self.print(ratios)
         self.print("The run is short: full states grow with the square of a thread's length.")
 
-    async def clean_up(self) -> None:
+    async def delete_demo(self) -> None:
         """Remove the data of the demo, or say where it is kept."""
         from memalchemy import Checkpointer
 

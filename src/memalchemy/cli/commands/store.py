@@ -244,7 +244,7 @@ async def put(
 
 
 @command("rm", example="memalchemy --db sqlite:///agent.db store rm users/ada/memories likes")
-async def remove(
+async def delete(
     ctx: Context,
     namespace: NamespaceArgument,
     key: Annotated[
@@ -549,4 +549,4 @@ def _describe_problem(problem: UnwrittenLine) -> str:
     return f"line {problem.line}{item}: {problem.problem}"
 
 
-COMMANDS = (list_items, get, put, remove, search, sweep, export, import_)
+COMMANDS = (list_items, get, put, delete, search, sweep, export, import_)

@@ -214,7 +214,7 @@ class AsyncpgConnection(DirectConnection):
             fetched = await self._translated(compiled.sql, prepared.fetch(*values))
         except Exception as error:
             if isinstance(error.__cause__, InvalidCachedStatementError):
-                walled.forget(compiled.sql)
+                walled.unprepare(compiled.sql)
                 raise RolledBack("the schema has changed below a prepared statement") from error
             if isinstance(error.__cause__, InterfaceError):
                 self.drop(error)  # asyncpg has sent nothing, and the server waits for the end
@@ -344,7 +344,7 @@ class WalledStatements:
         self._prepared[sql] = made
         return made
 
-    def forget(self, sql: str) -> None:
+    def unprepare(self, sql: str) -> None:
         """Prepare *sql* anew the next time."""
         self._prepared.pop(sql, None)
 

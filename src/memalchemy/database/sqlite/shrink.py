@@ -34,7 +34,7 @@ LOG_ATTEMPTS = 10
 """The number of attempts to empty a write-ahead log that others are using."""
 
 
-async def erase_deleted_bytes(db: Database, event: Event) -> None:
+async def overwrite_deleted_bytes(db: Database, event: Event) -> None:
     """Rewrite a SQLite file without the bytes of deleted rows; log what could not be done.
 
     SQLite overwrites what it deletes (``secure_delete``), but a row that it has moved to another

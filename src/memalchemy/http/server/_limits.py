@@ -202,7 +202,7 @@ class Turns:
             if place.done() and not place.cancelled():
                 self.give_back(tenant)
             else:
-                self._forget(tenant, place)
+                self._leave_queue(tenant, place)
             raise
 
     def give_back(self, tenant: str) -> None:
@@ -230,7 +230,7 @@ class Turns:
     def _may_start(self, tenant: str) -> bool:
         return self._running[tenant] < self._tenant_places
 
-    def _forget(self, tenant: str, place: asyncio.Future[None]) -> None:
+    def _leave_queue(self, tenant: str, place: asyncio.Future[None]) -> None:
         places = self._waiting.get(tenant)
         if places is not None and place in places:
             places.remove(place)

@@ -134,7 +134,7 @@ class MemalchemyUserMemoryStore(LaurenAdapter):
             if owner := await self._owner(memory_id, user_id):
                 async with self.db.transaction() as tx:
                     await self.native.delete(owner, memory_id, connection=tx)
-                    await self._remove_owner(memory_id, owner, tx)
+                    await self._delete_owner(memory_id, owner, tx)
 
     async def clear(self, user_id: str) -> None:
         """Delete all facts of the user."""
@@ -143,7 +143,7 @@ class MemalchemyUserMemoryStore(LaurenAdapter):
                 facts = await self.native.list(user_id, connection=tx)
                 await self.native.clear(user_id, connection=tx)
                 for memory_id in sorted(fact.memory_id for fact in facts):
-                    await self._remove_owner(memory_id, user_id, tx)
+                    await self._delete_owner(memory_id, user_id, tx)
 
     def serve(
         self, agent_class: type, *, user_id: UserIdFunction | None = None, llm: Any = None
@@ -208,7 +208,7 @@ class MemalchemyUserMemoryStore(LaurenAdapter):
 
         await self._change_owners(memory_id, add, tx)
 
-    async def _remove_owner(self, memory_id: str, user_id: str, tx: HostConnection) -> None:
+    async def _delete_owner(self, memory_id: str, user_id: str, tx: HostConnection) -> None:
         def remove(item: StoreItem | None) -> Any:
             owners = [] if item is None else item.value
             if user_id not in owners:

@@ -14,23 +14,23 @@ from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
-from memalchemy.database.sqlite.shrink import erase_deleted_bytes
+from memalchemy.database.sqlite.shrink import overwrite_deleted_bytes
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.errors import Corrupt
 from memalchemy.events import Event
 from memalchemy.filters import Filter
 from memalchemy.keys import INTERNAL_RANGE, encode_namespace
-from memalchemy.log import Log, remove_log
+from memalchemy.log import Log, forget_log
 from memalchemy.log.entries import is_entry
 from memalchemy.log.listing import list_logs_of_thread
 from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS
-from memalchemy.log.text_indexes import purge_all
+from memalchemy.log.text_indexes import sweep_indexes
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.proofs import REMOVED_BY_NAME
 from memalchemy.protection.proven_jobs import Damage, each_proven
 from memalchemy.rows import HEAD
-from memalchemy.search.kept_answers import erase_kept_answers
+from memalchemy.search.kept_answers import forget_kept_answers
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEMS,
@@ -42,7 +42,7 @@ from memalchemy.search.scope import (
 from memalchemy.statements import PROVES, REMOVES_TENANT, Program, removal, statement
 
 
-async def erase(
+async def forget(
     db: Database,
     cache: TipCache,
     *,
@@ -61,19 +61,19 @@ async def erase(
     d, damage = db.dialect, Damage()
     if tenant is not None:
         erased = await db.run(
-            lambda: erase_tenant(d, tenant), WRITE_ROWS, connection=connection, event=event
+            lambda: forget_tenant(d, tenant), WRITE_ROWS, connection=connection, event=event
         )
         cache.drop_tenant(tenant)
         db.forget_known_keys()
     elif path is not None:
         erased = await db.run(
-            lambda: erase_logs_below(d, db.tenant, path),
+            lambda: forget_logs_below(d, db.tenant, path),
             WRITE_ROWS,
             connection=connection,
             event=event,
         )
         cache.drop_below(db.tenant, path)
-        await _erase_answers(db, connection, event)
+        await _forget_answers(db, connection, event)
     else:
         erased = 0
         why = "order" if metadata is None else "rows"
@@ -82,23 +82,23 @@ async def erase(
         for found in await selected_threads(db, thread_id, metadata, connection, damage):
             with damage.noted():
                 erased += await db.run(
-                    partial(erase_thread, d, db.tenant, found, why=why),
+                    partial(forget_thread, d, db.tenant, found, why=why),
                     WRITE_ROWS,
                     connection=connection,
                     event=event,
                 )
             cache.drop_thread(db.tenant, found)
         if metadata is not None:
-            erased += await _erase_items_with(db, metadata, connection, event, damage)
-        await _erase_answers(db, connection, event)
+            erased += await _forget_items_with(db, metadata, connection, event, damage)
+        await _forget_answers(db, connection, event)
     if connection is None:
-        await erase_deleted_bytes(db, event)
+        await overwrite_deleted_bytes(db, event)
     damage.raise_if_any(f"{erased:,} checkpoints, entries and items were erased")
     return erased
 
 
-async def _erase_answers(db: Database, connection: HostConnection | None, event: Event) -> None:
-    answers = partial(erase_kept_answers, db.dialect, db.tenant)
+async def _forget_answers(db: Database, connection: HostConnection | None, event: Event) -> None:
+    answers = partial(forget_kept_answers, db.dialect, db.tenant)
     await db.run(answers, WRITE_ROWS, connection=connection, event=event)
 
 
@@ -143,7 +143,7 @@ async def _note_unreadable_metadata(
         )
 
 
-async def _erase_items_with(
+async def _forget_items_with(
     db: Database,
     metadata: Mapping[str, Any],
     connection: HostConnection | None,
@@ -153,12 +153,12 @@ async def _erase_items_with(
     """Erase the store's items that have *metadata*, until none is left; return their number."""
     erased = 0
 
-    async def erase(items: Sequence[Mapping[str, Any]]) -> int:
-        program = partial(erase_items, db.dialect, items)
+    async def forget_these(items: Sequence[Mapping[str, Any]]) -> int:
+        program = partial(forget_items, db.dialect, items)
         return await db.run(program, WRITE_ROWS, connection=connection, event=event)
 
     while items := [item async for item in _items_with(db, metadata, connection, damage)]:
-        gone = sum([done async for done in each_proven(items, erase, damage)])
+        gone = sum([done async for done in each_proven(items, forget_these, damage)])
         erased += gone
         if gone == len(items) or damage:
             break  # otherwise some were written meanwhile
@@ -171,7 +171,7 @@ async def _items_with(
     connection: HostConnection | None,
     damage: Damage | None = None,
 ) -> AsyncIterator[dict[str, Any]]:
-    """Yield the binds of `erase_item` for the items that have *metadata*."""
+    """Yield the binds of `forget_item` for the items that have *metadata*."""
     d, tenant, root = db.dialect, db.tenant, encode_namespace(())
     equal = {pointer("", key): {"$eq": value} for key, value in metadata.items()}
     wanted = Filter.parse({"$metadata": equal})
@@ -207,7 +207,7 @@ _ERASABLE = {
 
 
 @statement(table=tuple(_ERASABLE))
-def erase_rows_of_tenant(dialect: Dialect, table: str) -> Executable:
+def delete_rows_of_tenant(dialect: Dialect, table: str) -> Executable:
     """Delete every row of a tenant from a table; ``entries`` are a part of ``deltas``."""
     target: Any = _ERASABLE[table]
     gone = delete(target).where(target.c.tenant == bindparam("k_tenant"))
@@ -216,7 +216,7 @@ def erase_rows_of_tenant(dialect: Dialect, table: str) -> Executable:
 
 
 @statement()
-def erase_internal_items(dialect: Dialect) -> Executable:
+def delete_internal_items(dialect: Dialect) -> Executable:
     """Delete the items of a tenant that memalchemy keeps for itself."""
     namespace = ITEMS.c.namespace
     low, high = (bindparam(name, type_=namespace.type) for name in ("p_internal", "p_internal_end"))
@@ -247,19 +247,19 @@ def list_items_with_metadata(dialect: Dialect, narrowed: bool, after: bool) -> E
 
 
 @removal(LIVES, why=("rows", "order"))
-def erase_item(dialect: Dialect, why: str = "rows") -> Executable:
+def forget_item(dialect: Dialect, why: str = "rows") -> Executable:
     """Delete an item, and thereby its vectors, if it has the version that was read."""
     version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
     gone = delete(ITEMS).where(of_item(ITEMS), version)
     return gone.execution_options(**{PROVES: why})
 
 
-def erase_items(dialect: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:
+def forget_items(dialect: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:
     """Delete items that still have the versions that were read; return their number."""
     erased = 0
     for item in items:
-        erased += (yield erase_item(dialect), item).touched
-    yield from purge_all(dialect)
+        erased += (yield forget_item(dialect), item).touched
+    yield from sweep_indexes(dialect)
     return erased
 
 
@@ -276,7 +276,7 @@ def clear_fork_origin(dialect: Dialect) -> Executable:
     )
 
 
-def erase_thread(
+def forget_thread(
     dialect: Dialect, tenant: str, thread_id: str, *, why: str = "order"
 ) -> Program[int]:
     """Remove all logs of a thread for good, tombstones too: an id can be personal data."""
@@ -284,8 +284,8 @@ def erase_thread(
     rows = yield list_logs_of_thread(dialect), {"k_tenant": tenant, "k_thread_id": thread_id}
     erased = 0
     for row in rows:
-        erased += yield from remove_log(dialect, Log(tenant, thread_id, row.namespace), why=why)
-    yield from purge_all(dialect)
+        erased += yield from forget_log(dialect, Log(tenant, thread_id, row.namespace), why=why)
+    yield from sweep_indexes(dialect)
     return erased
 
 
@@ -299,22 +299,22 @@ def list_all_logs_below(dialect: Dialect) -> Executable:
     )
 
 
-def erase_logs_below(dialect: Dialect, tenant: str, path: str) -> Program[int]:
+def forget_logs_below(dialect: Dialect, tenant: str, path: str) -> Program[int]:
     """Remove all logs of an encoded namespace and below it for good, tombstones too."""
     rows = yield list_all_logs_below(dialect), namespace_binds(tenant, path, below=True)
     erased = 0
     for row in rows:
         log = Log(tenant, row.thread_id, row.namespace)
-        erased += yield from remove_log(dialect, log, why="order")
-    yield from purge_all(dialect)
+        erased += yield from forget_log(dialect, log, why="order")
+    yield from sweep_indexes(dialect)
     return erased
 
 
-def erase_tenant(dialect: Dialect, tenant: str) -> Program[int]:
+def forget_tenant(dialect: Dialect, tenant: str) -> Program[int]:
     """Remove every row of a tenant; return the number of checkpoints, entries and items."""
     erased = 0
     yield (
-        erase_internal_items(dialect),
+        delete_internal_items(dialect),
         {
             "k_tenant": tenant,
             "p_internal": INTERNAL_RANGE[0],
@@ -322,8 +322,8 @@ def erase_tenant(dialect: Dialect, tenant: str) -> Program[int]:
         },
     )
     for table in _ERASABLE:
-        gone = yield erase_rows_of_tenant(dialect, table=table), {"k_tenant": tenant}
+        gone = yield delete_rows_of_tenant(dialect, table=table), {"k_tenant": tenant}
         if table in ("checkpoints", "entries", "store_items"):
             erased += gone.touched
-    yield from purge_all(dialect)
+    yield from sweep_indexes(dialect)
     return erased

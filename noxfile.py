@@ -62,7 +62,7 @@ CREWAI_TESTS = (
     "tests/integrations/test_conformance.py",
     "tests/integrations/test_erasing_a_person.py",
     "tests/integrations/test_filters_of_adapters.py",
-    "tests/integrations/test_frameworks_together.py",
+    "tests/integrations/test_frameworks_share_a_database.py",
     "tests/integrations/test_operator_commands.py",
     "tests/integrations/crewai",
 )
@@ -71,7 +71,7 @@ HARNESS_TESTS = (
     "tests/integrations/test_conformance.py",
     "tests/integrations/test_erasing_a_person.py",
     "tests/integrations/test_filters_of_adapters.py",
-    "tests/integrations/test_frameworks_together.py",
+    "tests/integrations/test_frameworks_share_a_database.py",
     "tests/integrations/test_docs_of_integrations.py"
     "::test_the_examples_of_a_page_run[pydantic-ai-harness.md]",
     "tests/integrations/test_pydantic_ai_harness_memory.py",
@@ -190,7 +190,7 @@ def rest(session: nox.Session) -> None:
 def oracle(session: nox.Session) -> None:
     """The behaviour with Oracle's programs and habits, and on the Oracle that ORACLE_URL names."""
     if "ORACLE_URL" in os.environ:  # docs/oracle.md says how
-        live = ("tests/behaviour", "tests/durability/test_processes.py")
+        live = ("tests/behaviour", "tests/durability/test_checkpointer_processes.py")
         _tests(session, EXTRAS, "oracledb", options=("--databases", "oracle"), tests=live)
         return
     strict, habits = ("--strict-oracle", "--databases"), "tests/oracle/habits.py"
@@ -203,7 +203,7 @@ def oracle(session: nox.Session) -> None:
         "tests/behaviour/test_deletion.py",
         "tests/behaviour/test_branching.py",
         "tests/behaviour/test_database_transactions.py",
-        "tests/behaviour/test_store_conditions.py",
+        "tests/behaviour/test_store_compare_and_swap.py",
         "tests/behaviour/test_store_batches.py",
     )
     _pytest(session, *strict, "postgresql", *some, habits)

@@ -1,6 +1,7 @@
 """The commands that go over the rows of a tenant, and what each test of them needs.
 
-`tests/cli/test_cli_every_job_is_tried.py` compares this list with the commands that there are.
+`tests/cli/test_cli_jobs_are_tested_beside_edits.py` compares this list with the commands that
+there are.
 """
 
 from __future__ import annotations
@@ -30,26 +31,32 @@ class Job:
 
 
 JOBS = {
-    "copy": Job("test_copies_go_on.py", "deltas", "checksum"),
+    "copy": Job("test_copies_beside_damaged_rows.py", "deltas", "checksum"),
     "forget": Job(
-        "test_jobs_go_on.py",
+        "test_jobs_beside_damaged_rows.py",
         "threads",
         "created_at",
         ("--metadata", "of=a thread", "--yes"),
         signed=True,
     ),
     "prune": Job(
-        "test_jobs_go_on.py",
+        "test_jobs_beside_damaged_rows.py",
         "checkpoints",
         "created_at",
         ("--all", "--keep-last", "1"),
         signed=True,
     ),
     "rebuild-words": Job(
-        "test_jobs_go_on.py", "deltas", "checksum", ("--all-namespaces",), encrypted=True
+        "test_jobs_beside_damaged_rows.py",
+        "deltas",
+        "checksum",
+        ("--all-namespaces",),
+        encrypted=True,
     ),
-    "rotate-keys": Job("test_rotations_go_on.py", "deltas", "checksum", encrypted=True),
-    "sign": Job("test_jobs_go_on.py", "deltas", "payload", signed=True),
-    "store sweep": Job("test_jobs_go_on.py", "store_items", "value", signed=True),
-    "vacuum": Job("test_jobs_go_on.py", "threads", "created_at", signed=True),
+    "rotate-keys": Job(
+        "test_rotations_beside_damaged_rows.py", "deltas", "checksum", encrypted=True
+    ),
+    "sign": Job("test_jobs_beside_damaged_rows.py", "deltas", "payload", signed=True),
+    "store sweep": Job("test_jobs_beside_damaged_rows.py", "store_items", "value", signed=True),
+    "vacuum": Job("test_jobs_beside_damaged_rows.py", "threads", "created_at", signed=True),
 }

@@ -73,7 +73,7 @@ def test_the_pages_name_the_minutes_of_the_sessions() -> None:
     [
         ("src/memalchemy/store/write.py", "behaviour/test_store_batches.py"),
         ("src/memalchemy/codec/deltas.py", "codec/test_delta_codec.py"),
-        ("tests/test_filters.py", "test_filters.py"),
+        ("tests/test_filter_operators.py", "test_filter_operators.py"),
         ("tests/tiers.py", "test_tiers.py"),
         ("tests/cli/conftest.py", "cli/test_cli_store.py"),
         ("noxfile.py", "test_packaging.py"),
@@ -88,4 +88,7 @@ def test_nothing_is_near_a_file_that_no_test_names() -> None:
 
 
 def test_the_module_that_a_change_names_is_the_nearest() -> None:
-    assert nearest(["src/memalchemy/keys.py", "tests/test_filters.py"])[0].name == "test_filters.py"
+    assert (
+        nearest(["src/memalchemy/keys.py", "tests/test_filter_operators.py"])[0].name
+        == "test_filter_operators.py"
+    )

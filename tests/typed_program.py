@@ -1,6 +1,6 @@
 """A program that uses the public types. It is never run: mypy and pyright check it, strictly.
 
-`tests/test_types.py` runs mypy, and ``nox -s pyright`` pyright.
+`tests/test_types_of_public_names.py` runs mypy, and ``nox -s pyright`` pyright.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every public method that writes content, as a call on a `Database`, and on a host's connection.
 
-`test_refused_writes` holds this against the public API: a new method is here, or is named as one
-that writes none.
+`test_writes_without_permission` holds this against the public API: a new method is here, or is
+named as one that writes none.
 """
 
 from __future__ import annotations

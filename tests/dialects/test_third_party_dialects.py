@@ -50,10 +50,10 @@ ROOT = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "toy"
 
 SELECTION = (
-    "test_saving.py",
-    "test_step_search.py",
+    "test_saving_and_loading.py",
+    "test_checkpoint_search.py",
     "test_store_items.py",
-    "test_store_vectors.py",
+    "test_store_vector_search.py",
     "test_store_filters.py",
     "test_verify_text_indexes.py",
     "test_space_and_vacuum.py",

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "toy"
 
 SELECTION = (
-    "test_saving.py",
+    "test_saving_and_loading.py",
     "test_thread_log.py",
     "test_pending_writes.py",
     "test_store_items.py",

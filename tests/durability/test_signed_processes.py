@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_processes import SECONDS, crowd, tenant  # noqa: F401 (a fixture)
+from test_checkpointer_processes import SECONDS, crowd, tenant  # noqa: F401 (a fixture)
 from workers import proof
 
 from memalchemy import Checkpointer, Database

@@ -13,11 +13,11 @@ from typing import Any
 from behaviour import (
     test_branching,
     test_checkpoint_listings,
+    test_checkpoint_search,
     test_deletion,
     test_order_and_branches,
     test_retention,
-    test_saving,
-    test_step_search,
+    test_saving_and_loading,
 )
 
 MODULES = (
@@ -26,8 +26,8 @@ MODULES = (
     test_order_and_branches,
     test_deletion,
     test_retention,
-    test_saving,
-    test_step_search,
+    test_saving_and_loading,
+    test_checkpoint_search,
 )
 
 BEHIND = {"db", "reopen", "monkeypatch"}

@@ -148,7 +148,10 @@ UNLIKE = {
         "printed, not run", "maintenance", "grants", "backup_command", "distribution_commands"
     ),
 }
-"""What of Oracle's cannot be run here, and why. `test_strict` holds that nothing is forgotten."""
+"""What of Oracle's cannot be run here, and why.
+
+`test_strict_mode_is_complete` holds that nothing is forgotten.
+"""
 
 
 def _as_oracle(base: type[Dialect], *taken: Mapping[str, Sequence[str]]) -> type[Dialect]:

@@ -1,7 +1,7 @@
 """An edit at rest is not laundered: a job that would remove by it leaves the row, and names it.
 
-`test_edits_at_rest` generates the edits; these are the ones by which jobs are known to be steered,
-and show that a job goes on with the rest and how it ends.
+`test_jobs_beside_edits_at_rest` generates the edits; these are the ones by which jobs are known to
+be steered, and show that a job goes on with the rest and how it ends.
 """
 
 from __future__ import annotations

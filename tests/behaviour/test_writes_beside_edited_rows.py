@@ -1,7 +1,7 @@
 """An edit at rest steers no write, and no read that another test does not make.
 
-`test_edits_at_rest` and `test_edited_reads` generate edits; these are those that they do not make,
-found by asking of each statement what proves the rows that it returns.
+`test_jobs_beside_edits_at_rest` and `test_reads_of_edited_rows` generate edits; these are those
+that they do not make, found by asking of each statement what proves the rows that it returns.
 """
 
 from __future__ import annotations

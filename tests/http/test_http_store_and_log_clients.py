@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from test_http_repeats import losing
+from test_http_idempotency import losing
 
 from httpserver import running
 from memalchemy import (

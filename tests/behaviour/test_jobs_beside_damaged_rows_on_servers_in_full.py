@@ -1,4 +1,4 @@
-"""The same as `test_jobs_go_on_servers`, with every value of each column."""
+"""The same as `test_jobs_beside_damaged_rows_on_servers`, with every value of each column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of the page of signatures is what comes of all edits: see `test_edited_reads`.
+"""The table of the page of signatures is what comes of all edits: see `test_reads_of_edited_rows`.
 
 With ``MEMALCHEMY_REGENERATE=1`` it is written anew.
 """

@@ -2,7 +2,7 @@
 
 Signed columns are edited without the key, and rows are removed. Then each public read refuses, or
 returns what it returned before, or the page lists the pair. Here it is a sample of the edits:
-`test_edited_reads_in_full` makes them all.
+`test_reads_of_edited_rows_in_full` makes them all.
 """
 
 from __future__ import annotations

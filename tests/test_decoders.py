@@ -59,11 +59,11 @@ REASONS: dict[tuple[str, str], str] = {
     ("integrations/langgraph/_message_cache.py", "serde.loads_typed"): "counted before it",
     ("integrations/langgraph/_message_cache.py", "ormsgpack.unpackb"): "what was just packed",
     ("integrations/a2a/_protobuf.py", "message.MergeFromString"): "counted before it",
-    ("integrations/langgraph/_pending.py", "records.loads"): "it reads through the door",
+    ("integrations/langgraph/_pending_writes.py", "records.loads"): "it reads through the door",
     ("integrations/langgraph/_records.py", "loads"): "it reads through the door",
     ("integrations/langgraph/saver.py", "records.loads"): "it reads through the door",
     (
-        "integrations/langgraph/_source.py",
+        "integrations/langgraph/_source_tables.py",
         "JsonPlusSerializer(allowed_msgpack_modules=None).loads_typed",
     ): "counted before it",
 }

@@ -50,11 +50,11 @@ FOREIGN = {
         "Alembic: a transaction that the host began is the host's to commit"
     ),
     ("migrate/environment.py", "_transaction"): "Alembic: the transaction of its own block",
-    ("integrations/agent_framework/_objects.py", "_checkpoint_encoding"): (
+    ("integrations/agent_framework/_object_codec.py", "_checkpoint_encoding"): (
         "Agent Framework: the classes of `register_checkpoint_type`"
     ),
-    ("integrations/agent_framework/_objects.py", "_workflows"): "Agent Framework: the same",
-    ("integrations/agent_framework/_objects.py", "_REGISTERED_CHECKPOINT_TYPE_KEYS"): (
+    ("integrations/agent_framework/_object_codec.py", "_workflows"): "Agent Framework: the same",
+    ("integrations/agent_framework/_object_codec.py", "_REGISTERED_CHECKPOINT_TYPE_KEYS"): (
         "Agent Framework: the same"
     ),
     ("integrations/agent_framework/history.py", "_sessions"): (

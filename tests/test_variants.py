@@ -46,11 +46,11 @@ NAMES_ASKED: dict[tuple[str, str], str] = {
         "primary.dialect.name != dialect.name",
     ): "a replica shares the dialect of its primary, whichever it is",
     (
-        "integrations/langgraph/_source.py",
+        "integrations/langgraph/_source_tables.py",
         "url.startswith('sqlite:')",
     ): "where LangGraph's own tables are, which it keeps in one way a database",
     (
-        "integrations/langgraph/_source.py",
+        "integrations/langgraph/_source_tables.py",
         "scheme.startswith('postgres')",
     ): "where LangGraph's own tables are, which it keeps in one way a database",
     (

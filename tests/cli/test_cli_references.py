@@ -17,7 +17,7 @@ from commandline import Call, lines, thread
 from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database
 from memalchemy.cli.checkpoint_references import find_checkpoint, find_thread
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage_errors import UsageError
 from memalchemy.errors import NotFound
 from memalchemy.events import subscribe_statements
 

@@ -1921,7 +1921,7 @@ AND checkpoints.seq > :p_after
 ORDER BY checkpoints.seq
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.own_words.read_worded_row()
+-- maintenance.word_origins.read_worded_row()
 SELECT deltas.seq, deltas.kind, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload,
   checkpoints.checkpoint_id, checkpoints.parent_id
 FROM deltas LEFT OUTER
@@ -2806,7 +2806,7 @@ AND (embeddings.namespace, embeddings.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- search.kept_answers.delete_kept_answers()
+-- search.kept_http_answers.delete_kept_answers()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace

@@ -2366,7 +2366,7 @@ AND checkpoints.seq > $2::BIGINT
 ORDER BY checkpoints.seq
 LIMIT $3
 
--- maintenance.own_words.read_worded_row()
+-- maintenance.word_origins.read_worded_row()
 SELECT deltas.seq, deltas.kind, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload,
   checkpoints.checkpoint_id, checkpoints.parent_id
 FROM deltas LEFT OUTER
@@ -3471,7 +3471,7 @@ FROM made
 JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid
 WHERE made.relname = 'embeddings'
 
--- search.kept_answers.delete_kept_answers()
+-- search.kept_http_answers.delete_kept_answers()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR

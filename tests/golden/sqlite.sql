@@ -2040,7 +2040,7 @@ ORDER BY checkpoints.seq
 LIMIT ?
 OFFSET ?
 
--- maintenance.own_words.read_worded_row()
+-- maintenance.word_origins.read_worded_row()
 SELECT deltas.seq, deltas.kind, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload,
   checkpoints.checkpoint_id, checkpoints.parent_id
 FROM deltas LEFT OUTER
@@ -3105,7 +3105,7 @@ AND (store_items."key" >= ?
   OR store_items."key" >= ?
   AND store_items."key" < ?)
 
--- search.kept_answers.delete_kept_answers()
+-- search.kept_http_answers.delete_kept_answers()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?

@@ -33,7 +33,11 @@ from pydantic import BaseModel
 
 from memalchemy import Checkpointer, Database
 from memalchemy.integrations.agent_framework import MemalchemyCheckpointStorage
-from memalchemy.integrations.agent_framework._objects import MARK, ObjectCodec, ObjectNotStorable
+from memalchemy.integrations.agent_framework._object_codec import (
+    MARK,
+    ObjectCodec,
+    ObjectNotStorable,
+)
 
 
 @dataclass

@@ -618,7 +618,7 @@ class OpenAIAgents(Recipe):
         return [f"{one.name}-1", f"session of {one.word}"]
 
     async def write(self, one: Person) -> None:
-        from memalchemy.importers.openai_layout import usage_key, usage_namespace
+        from memalchemy.importers.openai_session_namespaces import usage_key, usage_namespace
 
         for id_ in self.ids(one):
             session = self.sessions.session(id_)

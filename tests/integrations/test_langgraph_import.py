@@ -34,7 +34,7 @@ from memalchemy import Checkpointer, Database, NotFound
 from memalchemy.cli.app import app
 from memalchemy.errors import Corrupt, DatabaseUnreachable, NotSerialisable
 from memalchemy.integrations.langgraph import MemalchemySaver, MemalchemyStore
-from memalchemy.integrations.langgraph._source import by_path
+from memalchemy.integrations.langgraph._source_tables import by_path
 from memalchemy.integrations.langgraph.importing import ImportReport, import_langgraph
 from memalchemy.schema import DeltaRow, ThreadRow
 from servers import Postgres

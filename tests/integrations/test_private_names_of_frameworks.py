@@ -25,7 +25,7 @@ from strands._async import is_run_async_bridge, run_async
 from subjects import FRAMEWORKS, INSTALLED
 
 from memalchemy import integrations
-from memalchemy.integrations.agent_framework._objects import qualified_name
+from memalchemy.integrations.agent_framework._object_codec import qualified_name
 from memalchemy.integrations.locus.checkpointer import SUPERSEDED_SAVES
 from memalchemy.integrations.openai_agents import MemalchemySession
 from memalchemy.integrations.strands import MemalchemyStorage

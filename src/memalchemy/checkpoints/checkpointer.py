@@ -116,10 +116,10 @@ from memalchemy.log.signed_reads import (
 )
 from memalchemy.log.tables import write_key_range
 from memalchemy.log.thread_parts import list_parts, main_paths, thread_parts
-from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.protection.proven_jobs import Damage
 from memalchemy.search.text import find_checkpoints, search_scope
+from memalchemy.state_conversion import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.statements import Program
 
 _NO_LIMIT = 2**31 - 1

@@ -30,7 +30,7 @@ from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.proofs import REMOVED_BY_NAME
 from memalchemy.protection.proven_jobs import Damage, each_proven
 from memalchemy.rows import HEAD
-from memalchemy.search.kept_answers import forget_kept_answers
+from memalchemy.search.kept_http_answers import forget_kept_answers
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEMS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage_errors import UsageError
 from memalchemy.errors import Corrupt
 
 if TYPE_CHECKING:

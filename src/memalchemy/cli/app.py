@@ -48,7 +48,7 @@ from memalchemy.cli.commands import (
 )
 from memalchemy.cli.options import CommonOptions
 from memalchemy.cli.terminal import print_error
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage_errors import UsageError
 
 
 class Program(TyperGroup):

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage_errors import UsageError
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from memalchemy._environment import URL_VARIABLE, schema_of_environment
 from memalchemy.cli.options import KEYS_VARIABLE, SIGNING_KEYS_VARIABLE, CommonOptions
 from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.terminal import Terminal
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 from memalchemy.contracts import MigrateMode
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable
 

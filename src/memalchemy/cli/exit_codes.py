@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memalchemy.cli.ctrl_c import INTERRUPTED
-from memalchemy.cli.usage import NotConfirmed, UsageError
+from memalchemy.cli.usage_errors import NotConfirmed, UsageError
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,

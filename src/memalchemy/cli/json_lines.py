@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from memalchemy.cli import ctrl_c
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage_errors import UsageError
 
 
 class LineReader:

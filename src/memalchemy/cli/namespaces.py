@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memalchemy.cli.context import Context
 from memalchemy.cli.parsers import format_namespace, parse_namespace
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage_errors import UsageError
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:

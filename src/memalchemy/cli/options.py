@@ -12,7 +12,7 @@ import typer
 
 from memalchemy._environment import SCHEMA_VARIABLE, URL_VARIABLE
 from memalchemy.cli.formatting import DataFormat, TableStyle
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage_errors import UsageError
 
 KEYS_VARIABLE = "MEMALCHEMY_KEYS"
 SIGNING_KEYS_VARIABLE = "MEMALCHEMY_SIGNING_KEYS"

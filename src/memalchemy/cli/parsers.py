@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from memalchemy import _bounds as bounds
 from memalchemy import keys
 from memalchemy.cli import ctrl_c
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memalchemy.cli.formatting import escape_controls, format_size, shorten
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage_errors import UsageError
 from memalchemy.errors import DriverMissing
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from memalchemy.cli.formatting import (
     format_json,
 )
 from memalchemy.cli.tables import Column, TableLayout
-from memalchemy.cli.usage import NotConfirmed
+from memalchemy.cli.usage_errors import NotConfirmed
 
 if TYPE_CHECKING:
     from rich.console import Console

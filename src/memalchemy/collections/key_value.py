@@ -16,7 +16,7 @@ from memalchemy.codec.values import jsonable
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.keys import check_list, check_namespace
-from memalchemy.mapping import plain
+from memalchemy.state_conversion import plain
 from memalchemy.store import LEAVE, Store
 from memalchemy.store.settings import Namespace
 

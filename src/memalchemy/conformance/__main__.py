@@ -23,7 +23,7 @@ from memalchemy.conformance import (
     check_store,
 )
 from memalchemy.conformance._checks import made_by
-from memalchemy.conformance._ground import on_database
+from memalchemy.conformance._databases import on_database
 from memalchemy.conformance.subject import load_object
 
 _CONTRACTS: dict[str, tuple[Any, list[Check], tuple[str, str]]] = {

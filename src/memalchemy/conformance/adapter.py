@@ -23,7 +23,7 @@ from memalchemy.conformance._checks import (
     subject_name,
     together,
 )
-from memalchemy.conformance._ground import Ground
+from memalchemy.conformance._databases import Ground
 from memalchemy.conformance._worker import nth_text
 from memalchemy.conformance.report import Report
 from memalchemy.conformance.subject import Subject, load_object

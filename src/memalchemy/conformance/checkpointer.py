@@ -32,7 +32,7 @@ from memalchemy.conformance._checks import (
     subject_name,
     together,
 )
-from memalchemy.conformance._ground import on_database
+from memalchemy.conformance._databases import on_database
 from memalchemy.conformance.report import Report
 from memalchemy.contracts import CheckpointerProtocol, CheckpointInfo
 from memalchemy.errors import Conflict, NotFound, NotSerialisable, TooLarge

@@ -24,9 +24,9 @@ from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, NotSerialisable
 from memalchemy.events import operation
 from memalchemy.log.listing import all_threads
-from memalchemy.mapping import Fallback
 from memalchemy.messages import copy_with, metadata_of, role_of, with_messages
 from memalchemy.protection.proven_jobs import Damage
+from memalchemy.state_conversion import Fallback
 
 CACHED_THREADS = 256
 """Threads whose message times one object caches."""

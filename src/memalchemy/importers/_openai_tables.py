@@ -19,7 +19,7 @@ from memalchemy._bounds import parse_json
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
 from memalchemy.importers.foreign_tables import undecodable_as_bytes
-from memalchemy.importers.openai_layout import MAIN
+from memalchemy.importers.openai_session_namespaces import MAIN
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.unreadable import Unusable, read_or_leave
 

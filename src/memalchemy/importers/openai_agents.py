@@ -1,9 +1,9 @@
 """Import of sessions from the OpenAI Agents SDK's own tables, with all branches and usage.
 
 It reads the tables of `SQLiteSession`, `SQLAlchemySession` and `AdvancedSQLiteSession`, in the
-order in which these return items, and writes what `openai_layout` describes. The key of an entry is
-its row's id: an interrupted import continues when it is run again, and a repeated one imports what
-is new. The SDK is not needed.
+order in which these return items, and writes into the logs and items that
+`openai_session_namespaces` names. The key of an entry is its row's id: an interrupted import
+continues when it is run again, and a repeated one imports what is new. The SDK is not needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from dataclasses import dataclass
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database
 from memalchemy.importers._openai_tables import MESSAGES, AgentTables, Branch
-from memalchemy.importers.openai_layout import branch_namespace, usage_key, usage_namespace
+from memalchemy.importers.openai_session_namespaces import (
+    branch_namespace,
+    usage_key,
+    usage_namespace,
+)
 from memalchemy.importers.target import (
     ImportedEntry,
     ImportedLog,

@@ -20,7 +20,7 @@ from memalchemy._bounds import parse_json
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.codec.values import encode_state
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted, TooLarge
-from memalchemy.importers.dating import LogTimes, date_logs
+from memalchemy.importers.log_times import LogTimes, date_logs
 from memalchemy.keys import check_thread_id
 from memalchemy.metadata import check_metadata
 

@@ -24,7 +24,7 @@ from memalchemy.errors import (
     MemalchemyError,
     ThreadDeleted,
 )
-from memalchemy.importers.dating import LogTimes, date_logs
+from memalchemy.importers.log_times import LogTimes, date_logs
 from memalchemy.importers.unreadable import UNREADABLE, Unusable, describe_problem
 from memalchemy.keys import check_entry_key
 from memalchemy.store import Store

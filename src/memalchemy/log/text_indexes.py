@@ -1,4 +1,4 @@
-"""Purge the text indexes: remove the words of rows that are gone."""
+"""Sweep the text indexes: remove the words of rows that are gone."""
 
 from __future__ import annotations
 

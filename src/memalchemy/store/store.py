@@ -70,7 +70,7 @@ from memalchemy.protection.signed_items import check_vector_sets
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction
-from memalchemy.search.kept_answers import forget_kept_answers
+from memalchemy.search.kept_http_answers import forget_kept_answers
 from memalchemy.search.scope import Place, key_lists, scope_binds
 from memalchemy.search.signed_hits import check_vectors, hold_missing_items
 from memalchemy.search.vectors import METRICS, Metric, check_vector

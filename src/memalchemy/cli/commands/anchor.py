@@ -13,7 +13,7 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count
 from memalchemy.cli.options import SIGNING_KEYS_VARIABLE, AllTenantsOption
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 
 if TYPE_CHECKING:
     from memalchemy.anchors import Anchor

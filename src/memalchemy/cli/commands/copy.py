@@ -15,7 +15,7 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT, OK
 from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.options import AllTenantsOption
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 from memalchemy.errors import CopyIncomplete, MemalchemyError
 
 if TYPE_CHECKING:

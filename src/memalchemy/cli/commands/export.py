@@ -16,7 +16,7 @@ from memalchemy.cli.namespaces import thread_not_found
 from memalchemy.cli.options import MetadataOption, OnlyNamespaceOption, OutputOption
 from memalchemy.cli.parsers import parse_metadata, parse_namespace
 from memalchemy.cli.thread_arguments import ThreadOption
-from memalchemy.cli.usage import UsageError, require_exactly_one
+from memalchemy.cli.usage_errors import UsageError, require_exactly_one
 
 
 @command(

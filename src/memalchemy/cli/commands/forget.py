@@ -15,7 +15,7 @@ from memalchemy.cli.formatting import count
 from memalchemy.cli.options import MetadataOption
 from memalchemy.cli.parsers import format_namespace, parse_metadata, parse_namespace
 from memalchemy.cli.thread_arguments import ThreadOption
-from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
+from memalchemy.cli.usage_errors import UsageError, require_exactly_one, usage_errors
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:

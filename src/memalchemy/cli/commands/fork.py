@@ -12,7 +12,7 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.namespaces import find_checkpointer
 from memalchemy.cli.options import CHECKPOINT_FORMS, ThreadNamespaceOption
 from memalchemy.cli.thread_arguments import ThreadArgument
-from memalchemy.cli.usage import usage_errors
+from memalchemy.cli.usage_errors import usage_errors
 
 
 @command("fork", example="memalchemy --db sqlite:///agent.db fork airline-1 000007 --to what-if")

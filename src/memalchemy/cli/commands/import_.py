@@ -17,7 +17,7 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import OK, REFUSED
 from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.json_lines import LineReader, input_size, open_input
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 from memalchemy.errors import DriverMissing
 from memalchemy.importers.sources import SOURCES
 

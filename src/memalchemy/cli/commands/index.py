@@ -11,7 +11,7 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.options import Metric, MetricOption
 from memalchemy.cli.tables import Column
-from memalchemy.cli.usage import usage_errors
+from memalchemy.cli.usage_errors import usage_errors
 
 
 @command("show", example="memalchemy --db postgresql://me@host/db index show")

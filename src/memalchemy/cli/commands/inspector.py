@@ -11,7 +11,7 @@ import typer
 from memalchemy import _detached
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 
 
 @command("inspect", example="memalchemy inspect sqlite:///agent.db")

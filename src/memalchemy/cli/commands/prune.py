@@ -8,12 +8,12 @@ import typer
 
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.deletion import deletion_progress
+from memalchemy.cli.deletion_progress import deletion_progress
 from memalchemy.cli.formatting import count
 from memalchemy.cli.namespaces import find_checkpointer
 from memalchemy.cli.options import AllTenantsOption, DryRunOption, ThreadNamespaceOption
 from memalchemy.cli.parsers import parse_duration, parse_namespace
-from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
+from memalchemy.cli.usage_errors import UsageError, require_exactly_one, usage_errors
 
 
 @command(

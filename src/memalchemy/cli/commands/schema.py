@@ -16,7 +16,7 @@ from memalchemy.cli.commands.tenants import warnings_about
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import NOT_FOUND, OK
 from memalchemy.cli.formatting import count, format_size
-from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
+from memalchemy.cli.usage_errors import UsageError, require_exactly_one, usage_errors
 from memalchemy.errors import CapabilityMissing
 
 if TYPE_CHECKING:

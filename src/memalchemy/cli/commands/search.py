@@ -17,7 +17,7 @@ from memalchemy.cli.options import LimitOption, OnlyNamespaceOption, PrefixOptio
 from memalchemy.cli.parsers import format_namespace, parse_namespace
 from memalchemy.cli.tables import Column
 from memalchemy.cli.thread_arguments import ThreadOption
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 
 Hit = Mapping[str, Any]
 

@@ -19,7 +19,7 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import OK
 from memalchemy.cli.formatting import count
 from memalchemy.cli.parsers import read_text_file
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 from memalchemy.http import Tokens
 
 SECONDS_TO_CLOSE = 1.0

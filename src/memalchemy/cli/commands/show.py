@@ -14,7 +14,7 @@ from memalchemy.cli.namespaces import find_log
 from memalchemy.cli.options import CHECKPOINT_FORMS, FullOption, LimitOption, ThreadNamespaceOption
 from memalchemy.cli.thread_arguments import ThreadArgument
 from memalchemy.cli.transcript import TABLE, TranscriptPrinter, table_rows
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage_errors import UsageError
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT, NOT_FOUND, OK
 from memalchemy.cli.formatting import count
 from memalchemy.cli.options import SIGNING_KEYS_VARIABLE, AllTenantsOption, DryRunOption
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 
 if TYPE_CHECKING:
     from memalchemy.signing import SigningReport

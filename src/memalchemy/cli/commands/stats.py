@@ -17,7 +17,7 @@ from memalchemy.cli.options import ThreadNamespaceOption
 from memalchemy.cli.parsers import format_namespace
 from memalchemy.cli.tables import BarCell, Column
 from memalchemy.cli.thread_arguments import OptionalThreadArgument
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage_errors import UsageError
 
 if TYPE_CHECKING:
     from memalchemy.space import Space

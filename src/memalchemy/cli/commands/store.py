@@ -38,7 +38,7 @@ from memalchemy.cli.parsers import (
     read_text_argument,
 )
 from memalchemy.cli.tables import Column, Excerpt
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 from memalchemy.contracts import UNSET, SearchMode
 from memalchemy.errors import NotFound
 

@@ -16,7 +16,7 @@ from memalchemy.cli.options import FullOption, OnlyNamespaceOption
 from memalchemy.cli.parsers import parse_namespace
 from memalchemy.cli.thread_arguments import ThreadArgument
 from memalchemy.cli.transcript import TranscriptPrinter
-from memalchemy.cli.usage import UsageError
+from memalchemy.cli.usage_errors import UsageError
 from memalchemy.errors import DatabaseUnreachable, NotFound
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import typer
 
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.deletion import deletion_progress
+from memalchemy.cli.deletion_progress import deletion_progress
 from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.options import AllTenantsOption, DryRunOption
-from memalchemy.cli.usage import usage_errors
+from memalchemy.cli.usage_errors import usage_errors
 
 if TYPE_CHECKING:
     from memalchemy.space import Reclaimed

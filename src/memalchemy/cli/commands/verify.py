@@ -18,7 +18,7 @@ from memalchemy.cli.namespaces import thread_not_found
 from memalchemy.cli.options import AllTenantsOption
 from memalchemy.cli.parsers import parse_sample
 from memalchemy.cli.thread_arguments import ThreadOption
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 
 if TYPE_CHECKING:
     from memalchemy.verify import Finding, Report

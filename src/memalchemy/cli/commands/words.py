@@ -13,7 +13,7 @@ from memalchemy.cli.exit_codes import CORRUPT, NOT_FOUND, OK
 from memalchemy.cli.formatting import count
 from memalchemy.cli.options import AllTenantsOption, DryRunOption
 from memalchemy.cli.parsers import parse_namespace
-from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.cli.usage_errors import UsageError, usage_errors
 
 if TYPE_CHECKING:
     from memalchemy.words import WordsReport

@@ -41,8 +41,8 @@ from memalchemy.http.client._remote import PAGE, ReceivedJSON, RemoteServer
 from memalchemy.http.client._transport import malformed
 from memalchemy.http.operations import OperationRequest
 from memalchemy.keys import check_list, check_name, check_thread_id, new_checkpoint_id
-from memalchemy.mapping import check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
+from memalchemy.state_conversion import check_state_type, from_mapping, to_mapping
 
 
 class HTTPCheckpointer(RemoteClient, Generic[State]):

@@ -18,7 +18,7 @@ from memalchemy.errors import Conflict, MemalchemyError
 from memalchemy.http.server._context import OperationResult, RequestContext
 from memalchemy.http.server._problems import Problem
 from memalchemy.keys import InternalNamespace
-from memalchemy.search.kept_answers import ANSWERS
+from memalchemy.search.kept_http_answers import ANSWERS
 
 REQUESTS = InternalNamespace(("requests",))
 """Namespace of the fingerprints of requests that were done, beside that of their answers."""

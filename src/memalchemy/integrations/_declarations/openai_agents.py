@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memalchemy.adapters import AdapterDeclaration, Namespace, Path, ThreadParts, View
-from memalchemy.importers.openai_layout import ROOT
+from memalchemy.importers.openai_session_namespaces import ROOT
 
 
 def _is_branch(main: Namespace, other: Namespace) -> bool:

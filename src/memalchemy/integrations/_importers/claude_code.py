@@ -15,7 +15,7 @@ from claude_agent_sdk import SessionKey
 
 from memalchemy.database import Database
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
-from memalchemy.importers.dating import LogTimes
+from memalchemy.importers.log_times import LogTimes
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import BATCH, Record, Whole
 from memalchemy.importers.unreadable import Unusable, read_or_leave

@@ -14,8 +14,8 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Retention
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
-from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
+from memalchemy.importers.log_times import LogTimes
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import ImportedThread, NewCheckpoint, Record, Unreadable, Whole
 from memalchemy.importers.unreadable import UNREADABLE, Unusable, describe_problem, text_field

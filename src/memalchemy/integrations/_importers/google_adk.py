@@ -16,8 +16,8 @@ from memalchemy._bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict
-from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
+from memalchemy.importers.log_times import LogTimes
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import BATCH, Items, Record, Unreadable, Whole
 from memalchemy.importers.unreadable import (

@@ -11,13 +11,13 @@ from memalchemy._bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
-from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
+from memalchemy.importers.log_times import LogTimes
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import Kind, Record, Unreadable, Whole
 from memalchemy.importers.unreadable import UNREADABLE, Unusable, describe_problem, text_field
 from memalchemy.integrations._importers._json import object_in
-from memalchemy.integrations._importers._pages import paged_items, pages_of
+from memalchemy.integrations._importers._record_batches import paged_items, pages_of
 from memalchemy.integrations.lauren_ai import (
     MemalchemyConversationStore,
     MemalchemyUserMemoryStore,

@@ -8,12 +8,12 @@ from typing import Any
 from memalchemy._bounds import parse_json
 from memalchemy.contracts import NewItem
 from memalchemy.database import Database
-from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
+from memalchemy.importers.log_times import LogTimes
 from memalchemy.importers.stored_time import from_seconds
 from memalchemy.importers.target import Record, Unreadable, Whole
 from memalchemy.importers.unreadable import UNREADABLE, Unusable, describe_problem, text_field
-from memalchemy.integrations._importers._pages import paged_items, pages_of
+from memalchemy.integrations._importers._record_batches import paged_items, pages_of
 from memalchemy.integrations.lazybridge import MemalchemyStore
 
 _STORE = ("store", "key", "value", "written_at")

@@ -15,8 +15,8 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from memalchemy._bounds import parse_json
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
-from memalchemy.importers.dating import LogTimes
 from memalchemy.importers.foreign_tables import ForeignTables, Row
+from memalchemy.importers.log_times import LogTimes
 from memalchemy.importers.target import BATCH, Record, Unreadable, Whole
 from memalchemy.importers.unreadable import Unusable, read_or_leave
 from memalchemy.integrations._importers._json import object_in

@@ -1,6 +1,6 @@
 """Reads locus' own checkpointers and stores: files, SQLite, PostgreSQL, Redis, S3 and OpenSearch.
 
-`_locus_places` knows the layouts; here what they hold becomes records.
+`_locus_layouts` knows the layouts; here what they hold becomes records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from locus.core.state import AgentState
 
 from memalchemy.contracts import NewItem
 from memalchemy.importers.target import ImportedThread, NewCheckpoint, Record
-from memalchemy.integrations._importers._locus_places import (
+from memalchemy.integrations._importers._locus_layouts import (
     Files,
     Objects,
     OpenSearch,
@@ -22,7 +22,7 @@ from memalchemy.integrations._importers._locus_places import (
     StoredThread,
     Tables,
 )
-from memalchemy.integrations._importers._pages import paged_items, pages_of
+from memalchemy.integrations._importers._record_batches import paged_items, pages_of
 from memalchemy.integrations.locus import MemalchemyCheckpointer
 from memalchemy.integrations.locus.checkpointer import INDEXED_FIELDS, canonical
 

@@ -15,7 +15,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage
 
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
-from memalchemy.importers.dating import LogTimes
+from memalchemy.importers.log_times import LogTimes
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import BATCH, Kind, Record, Unreadable, Whole
 from memalchemy.importers.unreadable import (

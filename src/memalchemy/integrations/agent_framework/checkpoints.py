@@ -12,7 +12,7 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import CheckpointInfo, Seconds
 from memalchemy.errors import MemalchemyError
 from memalchemy.integrations._base import Adapter, AnyDatabase
-from memalchemy.integrations.agent_framework._objects import ObjectCodec, ObjectNotStorable
+from memalchemy.integrations.agent_framework._object_codec import ObjectCodec, ObjectNotStorable
 from memalchemy.keys import check_namespace
 
 

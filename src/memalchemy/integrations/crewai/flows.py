@@ -14,9 +14,9 @@ from memalchemy.contracts import Retention
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import NotSerialisable
 from memalchemy.integrations._base import AnyDatabase, blocking
-from memalchemy.integrations.crewai import _default
+from memalchemy.integrations.crewai import _installed_database
 from memalchemy.integrations.crewai._adapter import CrewAdapter, text_of_leaf, with_text_keys
-from memalchemy.mapping import Fallback, to_mapping
+from memalchemy.state_conversion import Fallback, to_mapping
 
 METHOD = "method"
 """Key in a checkpoint's metadata: the name of the flow's method that had completed."""
@@ -75,7 +75,7 @@ class MemalchemyFlowPersistence(CrewAdapter, FlowPersistence):
         FlowPersistence.__init__(self)
         if persistence_type is not None and db is None:
             # CrewAI makes it anew of what `model_dump` said, which names no database.
-            db, namespace = _default.database(), tuple(namespace)[1:]
+            db, namespace = _installed_database.database(), tuple(namespace)[1:]
         CrewAdapter.__init__(self, db, namespace=namespace)
         place = (*self.namespace, "flows")
         self._native = _FlowStates(

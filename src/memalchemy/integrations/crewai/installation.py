@@ -10,7 +10,7 @@ from crewai.state.provider import utils
 from crewai.state.provider.core import BaseProvider
 
 from memalchemy.integrations._base import AnyDatabase
-from memalchemy.integrations.crewai import _default
+from memalchemy.integrations.crewai import _installed_database
 from memalchemy.integrations.crewai._adapter import CrewAdapter
 from memalchemy.integrations.crewai.checkpoints import SCHEME, MemalchemyCheckpointProvider
 from memalchemy.integrations.crewai.flows import MemalchemyFlowPersistence
@@ -35,7 +35,7 @@ class Installation(CrewAdapter):
         self.checkpoints: MemalchemyCheckpointProvider = MemalchemyCheckpointProvider(
             self.db, namespace=below
         )
-        _default.installed.append(self)
+        _installed_database.installed.append(self)
         _put_in_force()
 
     def memory(self, spec: str = OWN_SPECS[0]) -> MemalchemyMemoryStorage:
@@ -63,19 +63,19 @@ class Installation(CrewAdapter):
         return self.checkpoints if path.startswith(SCHEME) else _crewais_detection(path)
 
     def _uninstall(self) -> None:
-        if self in _default.installed:
-            _default.installed.remove(self)
+        if self in _installed_database.installed:
+            _installed_database.installed.remove(self)
             _put_in_force()
 
 
 def _put_in_force() -> None:
     """Let CrewAI use the last installation, or its own storage without one."""
-    if not _default.installed:
+    if not _installed_database.installed:
         set_flow_persistence_factory(None)
         set_memory_storage_factory(None)
         utils.detect_provider = _crewais_detection
         return
-    last: Installation = _default.installed[-1]
+    last: Installation = _installed_database.installed[-1]
     set_flow_persistence_factory(lambda: last.flows)
     set_memory_storage_factory(last.memory)
     utils.detect_provider = last.detect_provider

@@ -30,8 +30,8 @@ from memalchemy.importers.target import (
 )
 from memalchemy.importers.unreadable import UNREADABLE, Unusable, describe_problem
 from memalchemy.integrations.langgraph import _records as records
-from memalchemy.integrations.langgraph._pending import compare_writes
-from memalchemy.integrations.langgraph._source import RAW, Source, StoredItem, open_source
+from memalchemy.integrations.langgraph._pending_writes import compare_writes
+from memalchemy.integrations.langgraph._source_tables import RAW, Source, StoredItem, open_source
 from memalchemy.integrations.langgraph.saver import LOG_OPTIONS
 from memalchemy.store import Store
 

@@ -15,7 +15,7 @@ from memalchemy.contracts import check_limit
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
 from memalchemy.integrations._values import dumped, storable
-from memalchemy.integrations.llama_index._model import ModelAdapter
+from memalchemy.integrations.llama_index._pydantic_adapter import ModelAdapter
 from memalchemy.threads import ThreadLog
 
 POSITION = "position"

@@ -14,7 +14,7 @@ from llama_index.core.storage.kvstore.types import (
 )
 
 from memalchemy.integrations._base import AnyDatabase, SyncAdapter, blocking
-from memalchemy.integrations.llama_index._model import ROOT
+from memalchemy.integrations.llama_index._pydantic_adapter import ROOT
 from memalchemy.keys import check_list
 from memalchemy.store import Store
 

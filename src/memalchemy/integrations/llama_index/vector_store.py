@@ -31,7 +31,7 @@ from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.filters import Filter
 from memalchemy.integrations._base import Adapter, AnyDatabase, SyncAdapter, blocking
 from memalchemy.integrations.llama_index._filters import native_filter, without_text
-from memalchemy.integrations.llama_index._model import ModelAdapter
+from memalchemy.integrations.llama_index._pydantic_adapter import ModelAdapter
 from memalchemy.keys import check_list
 from memalchemy.store import Store
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from memalchemy.contracts import Seconds, to_lifetime
 from memalchemy.database import Database, HostConnection
-from memalchemy.importers.openai_layout import MAIN, ROOT, branch_namespace, branch_of
+from memalchemy.importers.openai_session_namespaces import MAIN, ROOT, branch_namespace, branch_of
 from memalchemy.integrations._base import Adapter
 from memalchemy.log.listing import entry_namespaces
 from memalchemy.threads import ThreadLog

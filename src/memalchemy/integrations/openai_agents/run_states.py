@@ -11,7 +11,7 @@ from agents import RunState
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Seconds, Snapshot
 from memalchemy.errors import Conflict, ThreadDeleted
-from memalchemy.importers.openai_layout import RUNS
+from memalchemy.importers.openai_session_namespaces import RUNS
 from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations.openai_agents._adapter import OpenAIAdapter, uninterrupted
 

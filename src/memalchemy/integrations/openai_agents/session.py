@@ -17,7 +17,7 @@ from agents.memory import SessionSettings
 from memalchemy.contracts import Entry, LogReading, NewItem, Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.errors import CapabilityMissing, Conflict, NotSerialisable, ThreadDeleted, TooLarge
-from memalchemy.importers.openai_layout import (
+from memalchemy.importers.openai_session_namespaces import (
     BRANCHES,
     MAIN,
     SESSIONS,
@@ -35,7 +35,7 @@ from memalchemy.integrations.openai_agents._adapter import (
     hold_branches,
     uninterrupted,
 )
-from memalchemy.integrations.openai_agents._items import copy_of, text_of, tool_of, type_of
+from memalchemy.integrations.openai_agents._item_fields import copy_of, text_of, tool_of, type_of
 from memalchemy.keys import encode_namespace
 from memalchemy.log.listing import entry_logs, entry_namespaces
 from memalchemy.store import Store

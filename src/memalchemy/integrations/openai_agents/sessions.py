@@ -11,7 +11,7 @@ from typing import Any
 from memalchemy._transactions import transaction_of
 from memalchemy.contracts import EntryHit, Seconds, StoreItem
 from memalchemy.database import HostConnection
-from memalchemy.importers.openai_layout import (
+from memalchemy.importers.openai_session_namespaces import (
     BRANCHES,
     MAIN,
     SESSIONS,

@@ -17,7 +17,7 @@ from memalchemy.contracts import PendingWrite
 from memalchemy.importers.target import WritesThere
 from memalchemy.inspection.writes import NULL_TASK
 from memalchemy.integrations.langgraph import _records as records
-from memalchemy.integrations.langgraph._source import RAW
+from memalchemy.integrations.langgraph._source_tables import RAW
 
 ANSWER = WRITES_IDX_MAP[RESUME]
 

@@ -1,4 +1,4 @@
-"""The layout of the OpenAI Agents SDK's sessions in the database, for its adapter and its importer.
+"""Namespaces and keys of the OpenAI Agents SDK's sessions, for its adapter and its importer.
 
 A session is a thread with the session's id. Each of its branches is a log of that thread, and an
 item is an entry. The description of a session is a store item, and so is the usage of a turn. This

@@ -37,6 +37,7 @@ from memalchemy.codec import values
 from memalchemy.codec.search_text import query_terms, snippet
 from memalchemy.contracts import (
     LEAVE,
+    MAX_LIMIT,
     UNSET,
     CheckpointerCapabilities,
     CheckpointHit,
@@ -122,7 +123,6 @@ from memalchemy.search.text import find_checkpoints, search_scope
 from memalchemy.state_conversion import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.statements import Program
 
-_NO_LIMIT = 2**31 - 1
 STATES = 20
 """Maximum number of states that are rebuilt together."""
 
@@ -1378,7 +1378,7 @@ class Checkpointer(Generic[State]):
                 thread_id,
                 below=True,
                 pattern="*",
-                limit=_NO_LIMIT,
+                limit=MAX_LIMIT,
                 connection=connection,
             )
             for head in heads:

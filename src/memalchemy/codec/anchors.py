@@ -362,11 +362,6 @@ class AnchorCheck:
         section = self.section(tenant)
         return None if section is None else section.find(self.code(identity))
 
-    def has_log(self, tenant: str, log_id: UUID) -> bool:
-        """Return whether the anchor has a log, which it does not know to be removed."""
-        record = self.find(tenant, log_identity(tenant, log_id))
-        return record is not None and not record.is_gone
-
     def check_log(self, row: Any) -> None:
         """Check a row of ``threads``, whose signature was verified, against the anchor.
 

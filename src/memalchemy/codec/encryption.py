@@ -271,11 +271,6 @@ def plain_codec(codec: str) -> str:
     return codec.removesuffix(CODEC_SUFFIX)
 
 
-def plain_size(codec: str, stored: int) -> int:
-    """Return the size, once it is decrypted, of a payload that takes *stored* bytes."""
-    return max(stored - OVERHEAD, 0) if is_encrypted(codec) else stored
-
-
 def key_id(payload: bytes) -> str:
     """Return the id of the key that a payload was encrypted with; it tells nothing of the key."""
     return payload[len(_VERSION) : PREFIX_BYTES].hex()

@@ -46,9 +46,6 @@ _POSITION = 8
 _HEAD_LENGTH = _PREFIX + _NONCE + _POSITION + 3 * _HASH
 _MODULUS = 1 << 8 * _HASH
 
-MAX_SIGNATURE_BYTES = _HEAD_LENGTH
-"""Bytes of the longest signature."""
-
 
 class Sums(NamedTuple):
     """Sums over the rows of a log, as its head tells them."""

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from memalchemy.context.manager import ConversationManager
-from memalchemy.contracts import Seconds
+from memalchemy.contracts import MAX_LIMIT, Seconds
 from memalchemy.conversations._old_messages import purge_messages
 from memalchemy.conversations._stored_summary import SUMMARY
 from memalchemy.conversations.conversation import NAMESPACE, Conversation
@@ -19,8 +19,6 @@ from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.messages import roles_with
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
-
-ALL = 2**31 - 1
 
 # The method `list` hides the type inside the class.
 Messages = list[Message]
@@ -151,8 +149,8 @@ class ConversationStore:
     async def list_conversations(self, *, connection: HostConnection | None = None) -> Ids:
         """Return the ids of all conversations with a message or a summary, in order."""
         summaries = ThreadLog(self.log.db, namespace=(*self.log.namespace, SUMMARY))
-        found = await self.log.list_threads(ALL, connection=connection)
-        return sorted({*found, *await summaries.list_threads(ALL, connection=connection)})
+        found = await self.log.list_threads(MAX_LIMIT, connection=connection)
+        return sorted({*found, *await summaries.list_threads(MAX_LIMIT, connection=connection)})
 
     async def count(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
         """Return the number of conversations with a message whose ids match the glob."""

@@ -16,7 +16,15 @@ from typing import Any, Literal, NamedTuple, Self
 
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.codec.values import encode_value
-from memalchemy.contracts import Entry, LogReading, NewItem, PendingWrite, StoreItem, check_time
+from memalchemy.contracts import (
+    MAX_LIMIT,
+    Entry,
+    LogReading,
+    NewItem,
+    PendingWrite,
+    StoreItem,
+    check_time,
+)
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import (
     Conflict,
@@ -37,8 +45,6 @@ Kind = Literal["log", "thread", "item"]
 
 BATCH = 500
 """Entries that are written, and read back, together."""
-NO_LIMIT = 2**31 - 1
-"""The largest limit that every database takes."""
 
 _OF_CONFLICTS: dict[OnConflict, Status] = {
     "error": "conflict",
@@ -810,7 +816,7 @@ class _Plan:
 async def _plan(log: _Readable, checkpointer: Checkpointer, thread_id: str) -> _Plan:
     """Compare a log with the source, and return what it lacks."""
     given = log.given
-    stored = await checkpointer.list_checkpoints(thread_id, NO_LIMIT)
+    stored = await checkpointer.list_checkpoints(thread_id, MAX_LIMIT)
     if not stored:
         return _Plan(missing=given.checkpoint_ids)
     plan = _Plan(exists=True, went_on=stored[0] not in {*given.checkpoint_ids})

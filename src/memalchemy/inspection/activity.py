@@ -10,7 +10,7 @@ from heapq import merge
 from typing import Any
 
 from memalchemy.checkpoints import load
-from memalchemy.contracts import CheckpointInfo
+from memalchemy.contracts import MAX_LIMIT, CheckpointInfo
 from memalchemy.errors import NotFound
 from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._logs import log_of
@@ -27,7 +27,6 @@ LOGS = 100
 """Logs of a thread that `Activity.since` looks at first, those written last."""
 ROWS = 200
 """Rows of a log that `Activity.since` reads at once."""
-ALL = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class Activity:
         found: list[list[_Row]] = []
         times: list[datetime] = []
         seen: dict[str, _Seen] = {}
-        for head in await self._heads(ALL):
+        for head in await self._heads(MAX_LIMIT):
             position = head.next_seq - 1
             if limit and (len(times) < limit or times[-1] < head.updated_at):
                 rows = await self._rows(head, "last", 0, limit)
@@ -132,7 +131,7 @@ class Activity:
         heads = await self._heads(LOGS)
         if len(heads) == LOGS and self._has_news(heads[-1]):
             # The log written longest ago has news, so those beyond it may have some, too.
-            heads = await self._heads(ALL)
+            heads = await self._heads(MAX_LIMIT)
         for head in heads:
             position = self._last_seen(head)
             if self._has_news(head):

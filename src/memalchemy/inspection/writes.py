@@ -23,7 +23,7 @@ from memalchemy.log.pending_writes import bind_write_keys
 
 SMALL = 64 * 1024
 """Bytes of pending writes that a list of steps reads."""
-EVERYTHING = 2**31 - 1
+ANY_SIZE = 2**31 - 1
 """More bytes than a pending write has."""
 
 # The channels of interrupts and of their answers in the pending writes of any thread, and the task
@@ -70,7 +70,7 @@ async def _interrupts(
 ) -> list[Record]:
     if any(write.channel == INTERRUPT for write in writes):
         ids = [info.checkpoint_id]
-        rows = (await _read_rows(states.db, log, ids, EVERYTHING)).get(info.checkpoint_id, [])
+        rows = (await _read_rows(states.db, log, ids, ANY_SIZE)).get(info.checkpoint_id, [])
         waiting = waiting_interrupts(_calls(states.db, log, info.checkpoint_id, rows))
         return [one for write in waiting for one in interrupts_of_write(write.value)]
     loaded = await states.load(log, info)
@@ -103,7 +103,7 @@ async def count_writes(db: Database, log: Log, ids: Sequence[str]) -> dict[str, 
         small = [row for row in rows if row.payload is not None]
         count, waits = _count(db, log, id_, rows, small)
         if waits and len(small) < len(rows):  # a large one may be the result of the task
-            rows = (await _read_rows(db, log, [id_], EVERYTHING)).get(id_, [])
+            rows = (await _read_rows(db, log, [id_], ANY_SIZE)).get(id_, [])
             count, waits = _count(db, log, id_, rows, rows)
         found[id_] = count, waits
     return found

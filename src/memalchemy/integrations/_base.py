@@ -43,8 +43,6 @@ T = TypeVar("T")
 IN_MEMORY = "sqlite://"
 _IN_MEMORY_SPELLINGS = (IN_MEMORY, f"{IN_MEMORY}/:memory:", "sqlite::memory:")
 PAGE = 500
-NO_LIMIT = 2**31 - 1
-"""The largest limit that every database takes."""
 
 AnyDatabase = Database | sync.Database | AsyncEngine | URL | str | os.PathLike[str]
 """The kinds of ``db`` that every adapter takes."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from memalchemy.contracts import Seconds
+from memalchemy.contracts import MAX_LIMIT, Seconds
 from memalchemy.database import HostConnection
 from memalchemy.errors import InvalidArgument
-from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase, requires
+from memalchemy.integrations._base import Adapter, AnyDatabase, requires
 from memalchemy.log.listing import all_namespaces, entry_namespaces
 from memalchemy.threads import ThreadLog
 
@@ -104,7 +104,7 @@ class MemalchemySessionStore(Adapter, SessionStore):
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project, the last written first, with the time of that."""
         log = self._log(project_key, None)
-        ids = await log.list_threads(NO_LIMIT)
+        ids = await log.list_threads(MAX_LIMIT)
         written = await log.last_written(ids)
         return [
             {"session_id": session_id, "mtime": _milliseconds(written[session_id])}

@@ -19,10 +19,10 @@ from uuid import UUID
 from pydantic import TypeAdapter
 
 from memalchemy._cache import BoundedCache
-from memalchemy.contracts import Entry, StoreItem
+from memalchemy.contracts import MAX_LIMIT, Entry, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict
-from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase, requires
+from memalchemy.integrations._base import Adapter, AnyDatabase, requires
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
 
@@ -116,7 +116,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         items = await self.store.list_items(
             self._records,
             filter=None if scope is None else {"scope": scope},
-            limit=NO_LIMIT if limit is None else limit,
+            limit=MAX_LIMIT if limit is None else limit,
         )
         return [self._record(item) for item in items]
 
@@ -204,7 +204,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         thread = await self._find_log(head_id)
         if thread is None:
             raise _missing(head_id)
-        size = NO_LIMIT if limit is None else max(2 * limit, MIN_PAGE)
+        size = MAX_LIMIT if limit is None else max(2 * limit, MIN_PAGE)
         wanted: str | None = head_id
         read: dict[str | None, Entry] = {}
         history: list[Entry] = []
@@ -215,7 +215,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
                 if not page:
                     raise _missing(wanted)
                 read |= {entry.key: entry for entry in page}
-                before, size = page[0].position, min(2 * size, NO_LIMIT)
+                before, size = page[0].position, min(2 * size, MAX_LIMIT)
                 continue
             history.append(read[wanted])
             wanted = _parent(history[-1])

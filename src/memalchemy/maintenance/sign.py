@@ -331,7 +331,7 @@ class _Run:
         if not heads:
             return 0
         head = heads[0]
-        with self._refusing("its head", head.signature):
+        with self._refusing("its head"):
             sums = keys.check_head(head.signature, head_content(head))
             found = yield from read_signatures(d, log_id)
             if sums is not None and not self._resigns and sum_up(keys, found) != sums:
@@ -356,7 +356,7 @@ class _Run:
                 signing = []
                 for row in rows:
                     content, words = parts_of_log_row(table, row, log_id)
-                    with self._refusing(f"position {row.seq}", row.signature):
+                    with self._refusing(f"position {row.seq}"):
                         keys.check_whole(row.signature, content, words)
                     if not keys.is_up_to_date(row.signature) or self._resigns:
                         place = {"k_log_id": log_id, "p_seq": row.seq}
@@ -370,7 +370,7 @@ class _Run:
         return count
 
     @contextmanager
-    def _refusing(self, what: str, signature: bytes | None) -> Iterator[None]:
+    def _refusing(self, what: str) -> Iterator[None]:
         """Raise `_Refused` if a row is not what was signed, unless it is to be signed as it is."""
         try:
             yield
@@ -477,7 +477,7 @@ class _Run:
     ) -> bool:
         """Return whether a row is what was signed; report one that is refused."""
         try:
-            with self._refusing(what, row.signature):
+            with self._refusing(what):
                 self._keys.check_whole(row.signature, content, words)
                 if words is not None:
                     self._keys.check_vectors(row.signature, vectors)

@@ -13,7 +13,7 @@ from typing import Any
 from google.adk.events import Event
 
 from memalchemy._bounds import parse_json
-from memalchemy.contracts import NewItem
+from memalchemy.contracts import MAX_LIMIT, NewItem
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict
 from memalchemy.importers.foreign_tables import ForeignTables, Row
@@ -27,7 +27,6 @@ from memalchemy.importers.unreadable import (
     read_or_leave,
     text_field,
 )
-from memalchemy.integrations._base import NO_LIMIT
 from memalchemy.integrations._importers._json import object_in, value_of
 from memalchemy.integrations.google_adk import MemalchemySessionService
 from memalchemy.integrations.google_adk.sessions import SESSION, event_key, moment
@@ -291,7 +290,7 @@ class _Session:
         service = MemalchemySessionService(db)
         log, namespace, id_ = self._place(service, prefix)
         items = await service.store.list_items(
-            namespace, limit=NO_LIMIT, order="key", connection=tx
+            namespace, limit=MAX_LIMIT, order="key", connection=tx
         )
         own = next((item for item in items if item.key == SESSION), None)
         _, events = await log.scan(id_, lambda _, event, __: event, connection=tx)

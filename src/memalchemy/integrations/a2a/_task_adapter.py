@@ -18,9 +18,9 @@ from a2a.utils.task import (
 )
 
 from memalchemy._transactions import transaction_of
-from memalchemy.contracts import Seconds
+from memalchemy.contracts import MAX_LIMIT, Seconds
 from memalchemy.database import HostConnection
-from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
+from memalchemy.integrations._base import Adapter, AnyDatabase
 from memalchemy.integrations.a2a._task_entries import Entry, TaskEntries, rest_of, to_task
 from memalchemy.integrations.a2a._webhooks import end_webhooks, webhooks_of
 from memalchemy.integrations.a2a.task_event_stream import append_event, events_of
@@ -92,7 +92,7 @@ class TaskAdapter(Adapter):
         """
         tasks = self.tasks(context)
         async with self.db.snapshot() as then:
-            ids = await tasks.list_threads(NO_LIMIT, connection=then)
+            ids = await tasks.list_threads(MAX_LIMIT, connection=then)
             newest = await tasks.read_threads(ids, newest=True, connection=then)
             known = [rest_of(entry.value) for (entry,) in newest.values()]
             places = sorted((_place(one) for one in known if _matches(one, params)), reverse=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from memalchemy.contracts import StoreItem
+from memalchemy.contracts import MAX_LIMIT, StoreItem
 from memalchemy.database import HostConnection
-from memalchemy.integrations._base import NO_LIMIT, end_items
+from memalchemy.integrations._base import end_items
 from memalchemy.store import Store
 
 UNTIL = "until"
@@ -22,7 +22,7 @@ async def end_webhooks(
     store: Store, namespace: tuple[str, ...], end: datetime | None, tx: HostConnection
 ) -> None:
     """Let the webhooks of a task end at *end*, or earlier if they have a time of their own."""
-    for item in await store.list_items(namespace, limit=NO_LIMIT, connection=tx):
+    for item in await store.list_items(namespace, limit=MAX_LIMIT, connection=tx):
         await end_items(store, [item], earlier(end, end_of_its_own(item)), tx)
 
 

@@ -11,8 +11,8 @@ from a2a.server.tasks import PushNotificationConfigStore
 from a2a.server.tasks.push_notification_config_store import normalize_push_notification_config
 from a2a.types import TaskPushNotificationConfig
 
-from memalchemy.contracts import NewItem, Seconds, to_lifetime
-from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
+from memalchemy.contracts import MAX_LIMIT, NewItem, Seconds, to_lifetime
+from memalchemy.integrations._base import Adapter, AnyDatabase
 from memalchemy.integrations.a2a._protobuf import read_into
 from memalchemy.integrations.a2a._webhooks import UNTIL, earlier, webhooks_of
 from memalchemy.store import Store
@@ -104,7 +104,7 @@ class MemalchemyPushNotificationConfigStore(Adapter, PushNotificationConfigStore
         await self.aclose()
 
     async def _read(self, namespace: tuple[str, ...]) -> list[TaskPushNotificationConfig]:
-        items = await self.store.list_items(namespace, prefix=True, limit=NO_LIMIT)
+        items = await self.store.list_items(namespace, prefix=True, limit=MAX_LIMIT)
         return [read_into(TaskPushNotificationConfig(), item.value) for item in reversed(items)]
 
     def _of_task(self, task_id: str) -> tuple[str, ...]:

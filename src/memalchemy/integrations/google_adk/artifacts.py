@@ -19,8 +19,8 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.platform import time as platform_time
 from google.genai import types
 
-from memalchemy.contracts import StoreItem
-from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
+from memalchemy.contracts import MAX_LIMIT, StoreItem
+from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
 from memalchemy.store import Store
@@ -159,7 +159,7 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         if session_id is not None:
             scopes.append(self._scope(app_name, user_id, session_id, ""))
         for scope in scopes:
-            names += await self.store.list_keys(scope, NO_LIMIT)
+            names += await self.store.list_keys(scope, MAX_LIMIT)
         return sorted(names)
 
     async def delete_artifact(
@@ -190,7 +190,7 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         if head is None:
             return []
         versions, _ = _places(scope, head)
-        items = await self.store.list_items(versions, limit=NO_LIMIT, order="key")
+        items = await self.store.list_items(versions, limit=MAX_LIMIT, order="key")
         return [ArtifactVersion(**item.value) for item in items]
 
     async def get_artifact_version(

@@ -20,10 +20,10 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import BaseSessionService, Session, State
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 
-from memalchemy.contracts import NewItem, StoreItem
+from memalchemy.contracts import MAX_LIMIT, NewItem, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict
-from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
+from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
 from memalchemy.keys import MAX_ENTRY_KEY_CHARACTERS, check_thread_id, encode_id
@@ -131,7 +131,7 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         namespace = self._sessions(app_name, user_id, id_)
         # The session comes first: if another process appends meanwhile, the session that is
         # returned counts as stale, because its marker is the earlier one.
-        items = await self.store.list_items(namespace, limit=NO_LIMIT, order="key")
+        items = await self.store.list_items(namespace, limit=MAX_LIMIT, order="key")
         own = next((item for item in items if item.key == SESSION), None)
         if own is None:
             return None
@@ -305,7 +305,7 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         return app, await self._state(("users", app_name, user_id), State.USER_PREFIX)
 
     async def _state(self, place: tuple[str, ...], prefix: str) -> dict[str, Any]:
-        items = await self.store.list_items((*self.namespace, *place), limit=NO_LIMIT, order="key")
+        items = await self.store.list_items((*self.namespace, *place), limit=MAX_LIMIT, order="key")
         return {prefix + item.key: item.value for item in items}
 
     def _sessions(self, app_name: str, user_id: str, session_id: str) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from haystack.dataclasses import ChatMessage, ChatRole
 from haystack.utils import Secret
 
 from memalchemy._retry import retry_on_conflict
-from memalchemy.contracts import UNSET
+from memalchemy.contracts import MAX_LIMIT, UNSET
 from memalchemy.database import HostConnection
-from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, blocking
+from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations.haystack._adapter import HaystackAdapter
 from memalchemy.threads import ThreadLog
 
@@ -142,7 +142,7 @@ class MemalchemyChatMessageStore(HaystackAdapter):
 
     async def delete_all_messages_async(self) -> None:
         """Delete all histories of this store, one after another."""
-        for chat_history_id in await self.log.list_threads(NO_LIMIT):
+        for chat_history_id in await self.log.list_threads(MAX_LIMIT):
             await self.log.delete(chat_history_id)
 
     count_messages: Final = blocking(count_messages_async)

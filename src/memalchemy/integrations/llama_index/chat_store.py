@@ -11,9 +11,9 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
-from memalchemy.contracts import check_limit
+from memalchemy.contracts import MAX_LIMIT, check_limit
 from memalchemy.database import HostConnection
-from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
+from memalchemy.integrations._base import Adapter, AnyDatabase
 from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.llama_index._pydantic_adapter import ModelAdapter
 from memalchemy.threads import ThreadLog
@@ -102,7 +102,7 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
         elif end is None:
             _, found = await self._of(status).scan(key, lambda _, value, __: _message(value))
         else:
-            entries = await self._of(status).range(key, limit=min(end, NO_LIMIT))
+            entries = await self._of(status).range(key, limit=min(end, MAX_LIMIT))
             return [_message(entry.value) for entry in entries[start:]]
         return found[start:end]
 
@@ -198,8 +198,8 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
 
     async def get_keys(self) -> list[str]:
         """Return the keys that have a message, those written last first; archives come after."""
-        active = await self._log.list_threads(NO_LIMIT)
-        return list(dict.fromkeys(active + await self._archive.list_threads(NO_LIMIT)))
+        active = await self._log.list_threads(MAX_LIMIT)
+        return list(dict.fromkeys(active + await self._archive.list_threads(MAX_LIMIT)))
 
     def _of(self, status: MessageStatus) -> ThreadLog:
         return self._log if MessageStatus(status) is MessageStatus.ACTIVE else self._archive
@@ -224,7 +224,7 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
         limit = check_limit(n, "n")
         if await self._log.hold(key, tx) is None:
             return []
-        entries = await self._log.range(key, limit=min(limit, NO_LIMIT), connection=tx)
+        entries = await self._log.range(key, limit=min(limit, MAX_LIMIT), connection=tx)
         if entries:
             await self._log.remove(key, [one.position for one in entries], connection=tx)
         return [_Archived(one.position, one.value, one.occurred_at) for one in entries]

@@ -13,9 +13,9 @@ from locus.memory import registry
 from locus.memory.checkpointer import BaseCheckpointer
 
 from memalchemy import Checkpointer, NotFound, Retention
-from memalchemy.contracts import CheckpointRecord, Seconds
+from memalchemy.contracts import MAX_LIMIT, CheckpointRecord, Seconds
 from memalchemy.database import HostConnection
-from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
+from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations._values import storable
 from memalchemy.integrations.locus._adapter import LocusAdapter
 
@@ -231,7 +231,7 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
 
     def get_thread_ids(self) -> list[str]:
         """Return all thread ids, the last saved first."""
-        return self.wait(self.list_threads(NO_LIMIT))
+        return self.wait(self.list_threads(MAX_LIMIT))
 
     def get_checkpoint_count(self, thread_id: str | None = None) -> int:
         """Count the checkpoints of a thread, or without an id of all threads."""
@@ -247,12 +247,12 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
 
     async def _count(self, thread_id: str | None) -> int:
         if thread_id is None:
-            return len(await self.native.list_with_metadata(NO_LIMIT))
+            return len(await self.native.list_with_metadata(MAX_LIMIT))
         stats = await self.native.get_storage_stats(thread_id)
         return int(stats["total_checkpoints"])
 
     async def _clear(self) -> None:
-        for thread_id in await self.list_threads(NO_LIMIT):
+        for thread_id in await self.list_threads(MAX_LIMIT):
             await self.delete(thread_id)
 
 

@@ -12,9 +12,9 @@ from mem0.vector_stores.base import VectorStoreBase
 from pydantic import BaseModel
 
 from memalchemy._locked_retry import retry_with_lock
-from memalchemy.contracts import NewItem, StoreItem
+from memalchemy.contracts import MAX_LIMIT, NewItem, StoreItem
 from memalchemy.database import HostConnection
-from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, SyncAdapter
+from memalchemy.integrations._base import AnyDatabase, SyncAdapter
 from memalchemy.integrations.mem0._filters import native_filter
 from memalchemy.keys import check_list, check_name, check_namespace
 from memalchemy.store import Store
@@ -134,7 +134,7 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
 
         All of them, if *top_k* is ``None``.
         """
-        limit = NO_LIMIT if top_k is None else top_k
+        limit = MAX_LIMIT if top_k is None else top_k
         items = self.wait(
             self.store.list_items(self.namespace, filter=native_filter(filters), limit=limit)
         )

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from agents.memory import SessionSettings
 
-from memalchemy.contracts import Entry, LogReading, NewItem, Seconds, StoreItem
+from memalchemy.contracts import MAX_LIMIT, Entry, LogReading, NewItem, Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.errors import CapabilityMissing, Conflict, NotSerialisable, ThreadDeleted, TooLarge
 from memalchemy.importers.openai_session_namespaces import (
@@ -27,7 +27,7 @@ from memalchemy.importers.openai_session_namespaces import (
     usage_key,
     usage_namespace,
 )
-from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, end_items
+from memalchemy.integrations._base import AnyDatabase, end_items
 from memalchemy.integrations._values import storable
 from memalchemy.integrations.openai_agents._adapter import (
     OpenAIAdapter,
@@ -543,7 +543,7 @@ class MemalchemySession(OpenAIAdapter):
         head = await log.hold(self.session_id, tx)
         ends[branch] = None if head is None else head.expires_at
         usage = usage_namespace(self.session_id, branch)
-        items = await self.store.list_items(usage, limit=NO_LIMIT, connection=tx)
+        items = await self.store.list_items(usage, limit=MAX_LIMIT, connection=tx)
         await end_items(self.store, items, ends[branch], tx)
         await self._end_with_session(ends, tx)
 
@@ -696,7 +696,7 @@ class MemalchemySession(OpenAIAdapter):
         """Return the number and the usage of each turn with known usage, in order."""
         turns = dict(await self._turn_positions(branch))
         namespace = usage_namespace(self.session_id, branch)
-        items = await self.store.list_items(namespace, order="key", limit=NO_LIMIT)
+        items = await self.store.list_items(namespace, order="key", limit=MAX_LIMIT)
         by_turn = ((turns.get(int(item.key)), item.value) for item in items)
         return [(number, usage) for number, usage in by_turn if number is not None]
 

@@ -16,9 +16,9 @@ from pydantic_ai_harness.step_persistence import (
 
 from memalchemy._retry import retry_on_conflict
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.contracts import CheckpointInfo
+from memalchemy.contracts import MAX_LIMIT, CheckpointInfo
 from memalchemy.errors import Conflict
-from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
+from memalchemy.integrations._base import Adapter, AnyDatabase
 from memalchemy.integrations._declarations.pydantic_ai_harness import PRUNED, ROOT
 from memalchemy.integrations._pydantic_ai_messages import (
     Convert,
@@ -124,7 +124,7 @@ class MemalchemyStepStore(Adapter):
         wanted = {"parent_run_id": parent_run_id, "conversation_id": conversation_id}
         given = {name: id_ for name, id_ in wanted.items() if id_ is not None}
         items = await self.store.list_items(
-            (*self.namespace, RUNS), filter=given or None, limit=NO_LIMIT
+            (*self.namespace, RUNS), filter=given or None, limit=MAX_LIMIT
         )
         found = [_record(RunRecord, item.value) for item in reversed(items)]
         return sorted(found, key=lambda record: record.started_at)
@@ -219,7 +219,7 @@ class MemalchemyStepStore(Adapter):
         """Return the tool calls of a run that have begun and not ended, in the order of their
         first records."""
         items = await self.store.list_items(
-            self._effects(run_id), filter={"status": "started"}, limit=NO_LIMIT
+            self._effects(run_id), filter={"status": "started"}, limit=MAX_LIMIT
         )
         found = sorted(items, key=lambda item: item.created_at)
         return [_record(ToolEffectRecord, item.value) for item in found]

@@ -21,9 +21,9 @@ from strands.storage.storage import (
 from strands.types.exceptions import StorageError
 
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.contracts import NewItem, SearchHit
+from memalchemy.contracts import MAX_LIMIT, NewItem, SearchHit
 from memalchemy.errors import MemalchemyError
-from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, paged
+from memalchemy.integrations._base import AnyDatabase, paged
 from memalchemy.integrations.strands._adapter import StrandsAdapter
 from memalchemy.keys import check_namespace
 from memalchemy.store import Store
@@ -201,7 +201,7 @@ class MemalchemyStorage(StrandsAdapter, Storage):
         threads: set[Any] = {None}
         if prefix:
             pattern = f"{glob.escape(prefix)}*"
-            threads = {*await self.snapshots.list_threads(NO_LIMIT, pattern)}
+            threads = {*await self.snapshots.list_threads(MAX_LIMIT, pattern)}
             ends = [match.start() for match in re.finditer("/", prefix)]
             threads |= {prefix[:end] for end in ends if _may_follow(prefix[end:])}
         found = []

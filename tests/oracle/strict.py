@@ -22,8 +22,8 @@ from typing import Any, NoReturn
 import aiosqlite
 from sqlalchemy import JSON, Engine, LargeBinary, Text, TypeDecorator, event
 
-from memalchemy.database import backend
 from memalchemy.database.direct_connection import DirectConnection
+from memalchemy.database.executors import selection
 from memalchemy.dialects import DIALECTS, Dialect, register_dialect
 from memalchemy.dialects.oracle import MAX_TEXT_BIND, Oracle
 from memalchemy.dialects.postgresql.dialect import PostgreSQL
@@ -172,15 +172,20 @@ def _as_oracle(base: type[Dialect], *taken: Mapping[str, Sequence[str]]) -> type
     return type(f"OracleOn{base.__name__}", (base,), own)
 
 
+def _replace(owner: Any, name: str, function: Any) -> None:
+    assert hasattr(owner, name), f"{owner} has no {name} any more"
+    setattr(owner, name, function)
+
+
 def install() -> None:
     """From here on SQLite and PostgreSQL are like Oracle, in this process and its workers."""
     if not DIALECTS["sqlite"].upserts:
         return
     os.environ[VARIABLE] = "1"
     # The habits are SQLAlchemy's hooks, which what goes straight to a driver passes by.
-    DirectConnection.execute = _leave_to_sqlalchemy  # type: ignore[method-assign]
-    backend.allows_direct_asyncpg = lambda *_: False
-    chain.statements_are_observed = lambda: True
+    _replace(DirectConnection, "execute", _leave_to_sqlalchemy)
+    _replace(selection, "allows_direct_asyncpg", lambda *_: False)
+    _replace(chain, "statements_are_observed", lambda: True)
     register_dialect(_as_oracle(SQLite, PROGRAMS, CONDITIONS), replace=True)
     register_dialect(_as_oracle(PostgreSQL, PROGRAMS), replace=True)
     event.listen(Engine, "do_execute", _execute)

@@ -120,7 +120,6 @@ REASONS = {
     "search/_vector_cache.py Matrix.up_to_date": _STEPS,
     "store/jsonl.py export_items": _STEPS,
     "store/no_upsert.py _put_alone": _SECOND_LOOK,
-    "threads/thread_log.py ThreadLog._run_with_retries": "an append with keys, sent again",
 }
 """Loops outside of `_retry`, each with the reason why it is no other retry beside those."""
 

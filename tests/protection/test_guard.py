@@ -42,7 +42,7 @@ def test_without_keys_programs_pass_as_they_are() -> None:
     assert guard.write(saving, "t", True) is saving
     assert guard.write(saving, "t", "stored") is saving
     assert guard.sign(saving, SQLITE, "t", {}) is saving
-    assert not guard.binds_places
+    assert not guard.allots_first
     assert not guard.signs
 
 
@@ -51,12 +51,12 @@ def test_without_keys_programs_pass_as_they_are() -> None:
 def test_keys_say_what_the_guard_does(keys: Any, signing: Any) -> None:
     guard = guard_of(keyring(keys=keys, signing=signing))
     assert guard.signs == (signing is not None)
-    assert guard.binds_places == (keys is not None or signing is not None)
-    assert isinstance(guard, Guard) == guard.binds_places
+    assert guard.allots_first == (keys is not None or signing is not None)
+    assert isinstance(guard, Guard) == guard.allots_first
     assert (guard.read(reading, "t") is reading) == (signing is None)
     # What is stored already is sealed already, and read as everything is.
     assert (guard.write(saving, "t", "stored") is saving) == (signing is None)
-    assert (guard.write(saving, "t", True) is saving) == (not guard.binds_places)
+    assert (guard.write(saving, "t", True) is saving) == (not guard.allots_first)
 
 
 @pytest.mark.parametrize("keys", [None, KEYS], ids=["plain", "encrypted"])

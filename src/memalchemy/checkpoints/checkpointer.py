@@ -1044,6 +1044,7 @@ class Checkpointer(Generic[State]):
         with operation("checkpoint.write", **self._about(thread_id, checkpoint_id)) as event:
             await put_writes(
                 self.db,
+                self._saver.roads,
                 log,
                 checkpoint_id,
                 (task_id, task_path, content),

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from memalchemy._retry import CONFLICTS, Overtaken, repeat_unanswered, retry_when_overtaken
+from memalchemy.checkpoints.roads import SaveRoads
 from memalchemy.codec import values
 from memalchemy.codec.payloads import WRITES_CODEC, encode_writes
 from memalchemy.database import (
     OFF_LOOP_BYTES,
     WRITE,
-    WRITE_SAVE,
     Database,
     HostConnection,
     off_loop,
@@ -21,8 +21,6 @@ from memalchemy.database import (
 from memalchemy.errors import DatabaseUnreachable, UniqueViolation
 from memalchemy.events import Event
 from memalchemy.log import Log, new_epoch, truncate_to_second
-from memalchemy.log.append import append_write
-from memalchemy.log.memory import LogMemory
 from memalchemy.log.pending_writes import new_key, remove_expired_log
 
 TaskWrites = tuple[str, str, list[tuple[int, str, Any]]]
@@ -31,6 +29,7 @@ TaskWrites = tuple[str, str, list[tuple[int, str, Any]]]
 
 async def put_writes(
     db: Database,
+    roads: SaveRoads,
     log: Log,
     checkpoint_id: str,
     task: TaskWrites,
@@ -68,30 +67,23 @@ async def put_writes(
         "p_stored_at": now,
         "p_payload": payload,
     }
-    insert = partial(
-        db.run,
-        partial(append_write, db.dialect, row, apart=db.binds_places),
-        WRITE if db.binds_places else WRITE_SAVE,
-        connection=connection,
-        event=event,
-    )
+    insert = partial(roads.send_writes, log, row, connection, event)
 
     async def attempt() -> None:
         try:
-            seq = await insert()
+            appended = await insert()
         except DatabaseUnreachable as lost:
             if connection is not None:
                 raise
-            seq = await repeat_unanswered(insert, lost)  # its key is refused if it was inserted
-        if seq is None:
+            # Its key is refused if it was inserted.
+            appended = await repeat_unanswered(insert, lost)
+        if not appended:
             remove = partial(remove_expired_log, db.dialect, log, row)
             await db.run(remove, WRITE, connection=connection, event=event)
             raise Overtaken(
                 f"thread {log.thread_id!r} was made by others and expired {CONFLICTS.tries} times "
                 "while these writes were put; nothing was written. Put them again."
             )
-        if connection is None:
-            LogMemory(db).note_row(log, seq, now)
 
     with suppress(UniqueViolation):
         await retry_when_overtaken(attempt)

@@ -1,4 +1,4 @@
-"""The roads of a save to the database, and the one place that chooses among them.
+"""The roads of saves and pending writes to the database, and the one place that chooses among them.
 
 A save is a part of the host's transaction, or a transaction or a statement of its own. Without
 conditions it may share one with other saves that wait. Where rows are bound to their places it is a
@@ -8,6 +8,7 @@ log before it looks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
 from memalchemy.events import Event
 from memalchemy.log import (
+    Log,
     Position,
     append_checkpoint,
     append_checkpoints,
@@ -39,7 +41,7 @@ from memalchemy.log import (
     new_epoch,
     truncate_to_second,
 )
-from memalchemy.log.append import append_to_known_head, saves_to_known_heads
+from memalchemy.log.append import append_to_known_head, append_write, saves_to_known_heads
 from memalchemy.log.memory import LogMemory, WrittenHead, takes_turns
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, of_log, routed, same_log
 from memalchemy.proofs import COMPARED
@@ -78,14 +80,14 @@ class Road(NamedTuple):
 
 
 class SaveRoads:
-    """The roads on which the saves of one checkpointer reach its database."""
+    """The roads on which the saves and pending writes of one checkpointer reach its database."""
 
     def __init__(self, db: Database, cache: TipCache, retention: Retention | None) -> None:
         self._db, self._dialect, self._cache = db, db.dialect, cache
         self._retention = (
             retention if retention is not None and retention.apply_every == 1 else None
         )
-        self._binds_places = db.binds_places
+        self._allots_first = db.guard.allots_first
         self._memory = LogMemory(db)
 
     @property
@@ -108,15 +110,34 @@ class SaveRoads:
                 return await self._take(road, request, draft, words, connection, event)
         return await self._take(road, request, draft, words, connection, event)
 
+    async def send_writes(
+        self, log: Log, row: Mapping[str, Any], connection: HostConnection | None, event: Event
+    ) -> bool:
+        """Append a row of pending writes; return false, with nothing done, if the log has expired.
+
+        Raises:
+            UniqueViolation: the row is there already.
+        """
+        apart = self._allots_first
+        seq = await self._db.run(
+            partial(append_write, self._dialect, row, apart=apart),
+            WRITE if apart else WRITE_SAVE,
+            connection=connection,
+            event=event,
+        )
+        if seq is not None and connection is None:
+            self._memory.note_row(log, seq, row["p_now"])
+        return seq is not None
+
     def _choose(self, request: Request, connection: HostConnection | None) -> Road:
         rests_on_earlier = request.rests_on is not None and not self._is_newest(request)
         locks = rests_on_earlier or request.expected_row is not None
-        intent = WRITE if locks or self._binds_places else WRITE_SAVE
+        intent = WRITE if locks or self._allots_first else WRITE_SAVE
         if connection is not None:
             return Road(intent, locks=locks)
         d, expected = self._dialect, request.expected_parent
         is_behind_newest = self._retention is None and request.parent_id is None
-        if self._binds_places:
+        if self._allots_first:
             skips_look = is_behind_newest and request.rests_on is None and not locks
             return Road(intent, not d.single_writer, skips_look and saves_to_known_heads(d), locks)
         is_plain = is_behind_newest and request.lineage is UNSET and expected is UNSET
@@ -223,7 +244,7 @@ class SaveRoads:
             condition=expected,
             retain=self._retention is not None,
             needs_parent=request.lineage is UNSET or request.rests_on is not None,
-            apart=self._binds_places,
+            apart=self._allots_first,
             written=written,
         )
 

@@ -41,7 +41,7 @@ from memalchemy.dialects import Dialect, Distribution
 from memalchemy.errors import Conflict, ReadOnly
 from memalchemy.events import Event
 from memalchemy.keys import check_tenant
-from memalchemy.protection.guard import guard_of
+from memalchemy.protection.guard import NoGuard, guard_of
 from memalchemy.protection.known_heads import KnownHead, KnownHeads
 from memalchemy.statements import Program
 from memalchemy.tenants import tenant_of_scope
@@ -207,7 +207,12 @@ class Database:
         A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
         ``k_namespace, k_key`` and ``p_version``. See `memalchemy.protection.sealing`.
         """
-        return self._guard.binds_places
+        return self._guard.allots_first
+
+    @property
+    def guard(self) -> NoGuard:
+        """Guard that every program passes through: it says what keys mean for a write."""
+        return self._guard
 
     @property
     def schema(self) -> str | None:
@@ -500,7 +505,7 @@ class Database:
             program = guard.write(program, self.tenant, payloads)
             if payloads is True:
                 await self.check_payloads(connection)
-                if guard.binds_places:
+                if guard.allots_first:
                     assert batch is None, "rows that share a statement have no position yet"
             else:
                 self.check_writable()

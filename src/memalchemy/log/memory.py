@@ -82,7 +82,8 @@ class LogMemory:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._memory = shared(db, _Memory)
-        self._known_heads = shared(db, KnownHeads)
+        self._allots_first = db.guard.allots_first
+        self._known_heads = shared(db, KnownHeads) if db.guard.leaves_known_heads else None
 
     def turn(self, log: Log) -> asyncio.Lock:
         """Return the lock that writers of *log* in this loop wait for, first come, first served.
@@ -98,8 +99,11 @@ class LogMemory:
         return lock
 
     def known_head(self, log: Log) -> KnownHead | None:
-        """Return the signed head of a log as this process has left it, if it is known."""
-        return self._known_heads.get(log.key)
+        """Return the signed head of a log as this process has left it, if it is known.
+
+        ``None`` where heads are not signed.
+        """
+        return None if self._known_heads is None else self._known_heads.get(log.key)
 
     @property
     def keeps_written_heads(self) -> bool:
@@ -108,7 +112,7 @@ class LogMemory:
         A save on one server looks in the statement that writes, and one that binds its rows to
         their places counts before.
         """
-        return shortens_saves(self._db.dialect) and not self._db.binds_places
+        return shortens_saves(self._db.dialect) and not self._allots_first
 
     def written_head(self, log: Log, base: Base) -> WrittenHead | None:
         """Return the unsigned head of a log as this process has left it, if *base* is under it."""

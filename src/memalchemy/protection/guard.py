@@ -30,8 +30,12 @@ Payloads = bool | Literal["stored"]
 class NoGuard:
     """The guard of a database without keys."""
 
-    binds_places = False
+    allots_first = False
     """True if rows are bound to their place, which is then allotted before they are sent."""
+    leaves_known_heads = False
+    """True if the head that a write leaves is known, so that the next needs no look at it."""
+    seals_payloads = False
+    """True if payloads are stored in another form than the one in which programs give them."""
     signs = False
 
     def read(self, program: Make[T], tenant: str) -> Make[T]:
@@ -56,16 +60,16 @@ class Guard(NoGuard):
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
-        self._encrypts = keyring.encrypts
-        self.signs = keyring.signing.signs
-        self.binds_places = self._encrypts or self.signs
+        self.seals_payloads = keyring.encrypts
+        self.signs = self.leaves_known_heads = keyring.signing.signs
+        self.allots_first = self.seals_payloads or self.signs
 
     def read(self, program: Make[T], tenant: str) -> Make[T]:
         return prove_rows(program, tenant, self._keyring.signing) if self.signs else program
 
     def write(self, program: Make[T], tenant: str, payloads: Payloads) -> Make[T]:
         program = super().write(self.read(program, tenant), tenant, payloads)
-        if payloads is True and self._encrypts:
+        if payloads is True and self.seals_payloads:
             return seal_payloads(program, self._keyring)
         return program
 

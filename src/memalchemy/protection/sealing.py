@@ -3,7 +3,7 @@
 `Database.run` is the one door through which programs run, so it is the one place where payloads are
 sealed: no road can forget it. A statement says whose payload it binds (`memalchemy.rows`), and a
 program of a database with keys binds the columns of the place with it: positions and versions are
-known before a row is sent, see `binds_places`.
+known before a row is sent, see `Guard.allots_first`.
 """
 
 from __future__ import annotations

@@ -33,8 +33,9 @@ from memalchemy.search.scope import Place, key_lists
 from memalchemy.search.signed_hits import check_vectors
 from memalchemy.search.vectors import check_vector, vectors_of_items
 from memalchemy.statements import Program
-from memalchemy.store import read, write
+from memalchemy.store import read
 from memalchemy.store.embedding import check_field
+from memalchemy.store.roads import ItemRoads
 from memalchemy.store.settings import Namespace, item_binds, writes_native_vectors
 from memalchemy.store.write import VectorRow, place_of
 
@@ -146,7 +147,7 @@ async def import_items(
         StoreCapabilityError: a line has vectors, which this database may not hold readable.
         Conflict: others kept writing items of a batch while it was written.
     """
-    number = 0
+    number, roads = 0, ItemRoads(store.db)
     for batch in _batches(lines):
         now = datetime.now(UTC)
         size = sum(map(len, batch)) + len(batch) * (OFF_LOOP_BYTES // 50)
@@ -157,7 +158,7 @@ async def import_items(
             counts["left"] = len(good)
             yield ImportedBatch(counts, tuple(problems))
         elif good:
-            yield await _write_batch(store.db, good, counts, on_conflict, now)
+            yield await _write_batch(store.db, roads, good, counts, on_conflict, now)
         elif counts:
             yield ImportedBatch(counts)
 
@@ -308,6 +309,7 @@ def _refuse_constant(text: str) -> Any:
 
 async def _write_batch(
     db: Database,
+    roads: ItemRoads,
     good: list[_Line],
     counts: Counter[str],
     on_conflict: OnConflict,
@@ -328,7 +330,7 @@ async def _write_batch(
         for place in sorted(chosen):
             line = chosen[place]
             expected = UNSET if on_conflict == "overwrite" else None
-            put = write.put(d, line.row, line.vectors, native, expected, db.binds_places)
+            put = roads.put(line.row, line.vectors, native, expected)
             if (yield from put) is None:
                 raise Conflict(f"line {line.number}: others wrote to key {place[1]!r} meanwhile")
         return outcome

@@ -1,7 +1,7 @@
 """`Store`: values under (namespace, key), with versions, lifetimes, and search.
 
-The modules beside this one hold the statements and programs: ``write`` and ``read``;
-``item_reader`` and ``item_search`` page, narrow and rank.
+The modules beside this one hold the statements and programs: ``write`` and ``read``. ``roads``
+chooses how items reach the database; ``item_reader`` and ``item_search`` page, narrow and rank.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from memalchemy.database import (
     WRITE,
     WRITE_ROWS,
     WRITE_ROWS_STATEMENT,
-    WRITE_STATEMENT,
     Database,
     HostConnection,
     check_database,
@@ -92,6 +91,7 @@ from memalchemy.store.embedding import (
 )
 from memalchemy.store.item_reader import ItemReader, take_first
 from memalchemy.store.item_search import ItemSearch
+from memalchemy.store.roads import ItemRoads
 from memalchemy.store.settings import (
     Lifetimes,
     Namespace,
@@ -200,6 +200,7 @@ class Store:
             lifetimes=parse_lifetimes(ttl),
             refresh_ttl=refresh_ttl,
         )
+        self._roads = ItemRoads(self.db)
 
     def __repr__(self) -> str:
         return f"Store({self.db!r})"
@@ -285,27 +286,12 @@ class Store:
         given = tuple(namespace), value, metadata, ttl, datetime.now(UTC)
         row = binds | await off_loop(weight, lambda: self._settings.row(*given)) | times
         vectors = await self._vectors(value, index, embedding)
-        d = self.db.dialect
         with operation("store.put", **self._about(namespace)) as event:
             event.details["vectors"] = len(vectors)
             native = await writes_native_vectors(self.db, vectors, connection, event)
-            version = None
-            if write.puts_at_once(d) and not vectors and not self.db.binds_places:
-                version = await self.db.run(
-                    lambda: write.put_at_once(d, row, expected_version),
-                    WRITE_STATEMENT,
-                    connection=connection,
-                    event=event,
-                )
-            if version is None:
-                version = await self.db.run(
-                    lambda: write.put(
-                        d, row, vectors, native, expected_version, self.db.binds_places
-                    ),
-                    WRITE,
-                    connection=connection,
-                    event=event,
-                )
+            version = await self._roads.send(
+                row, vectors, native, expected_version, connection, event
+            )
             event.payload_bytes = len(row["p_value"])
             if version is None:
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
@@ -423,10 +409,7 @@ class Store:
 
             def program() -> Program[dict[Place, int]]:
                 expected = "any" if replaces else "none"
-                apart = self.db.binds_places
-                versions = yield from write.put_batch(
-                    d, last, native, expected, keep_vectors, apart
-                )
+                versions = yield from self._roads.put_batch(last, native, expected, keep_vectors)
                 if if_exists == "fail" and len(versions) < len(chosen):
                     there = next(place for place in places if place not in versions)
                     raise _exists_already(there, "there already")

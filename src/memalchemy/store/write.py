@@ -72,6 +72,15 @@ Row = Mapping[str, Any]
 """The values that a put of an item binds."""
 
 
+PutOne = Callable[[Dialect, Row, str], Program[int | None]]
+"""Program that writes an item which is as one of `EXPECTED`, and leaves its vectors.
+
+It returns the version of the item, or ``None`` if it is not as expected.
+"""
+PutAll = Callable[[Dialect, Sequence[Row], str], Program[dict[Place, int]]]
+"""Program that does so with items of one tenant and time, and returns their versions by place."""
+
+
 place_of: Callable[[Row], Place] = itemgetter("k_namespace", "k_key")
 """Return the encoded namespace and the key of a row."""
 
@@ -238,11 +247,11 @@ def vector_values(dialect: Dialect, native: bool) -> dict[str, Any]:
 
 
 def _row_values(dialect: Dialect) -> dict[str, Any]:
-    names = (*ITEM_KEY, *ITEM.columns, *(["signature"] if _has_open_arrays(dialect) else []))
+    names = (*ITEM_KEY, *ITEM.columns, *(["signature"] if has_open_arrays(dialect) else []))
     return {name: ITEMS.c[name].type for name in names if name not in MANY_ITEMS.shared}
 
 
-def _has_open_arrays(dialect: Dialect) -> bool:
+def has_open_arrays(dialect: Dialect) -> bool:
     """Return whether rows that are sent as arrays can be sealed and signed one by one.
 
     SQLite's travel in one piece, of which no part can be changed any more.
@@ -363,18 +372,12 @@ def put(
     vectors: Sequence[VectorRow],
     native: bool,
     expected: Expected,
-    apart: bool,
+    put_one: PutOne,
 ) -> Program[int | None]:
-    """Write an item with its vectors; return its version, or ``None`` if it is not as expected.
-
-    With *apart* its version is found in a statement of its own, before its value is sent.
-    """
+    """Write an item with its vectors; return its version, or ``None`` if it is not as expected."""
     which, binds = expectation(expected)
     values = dict(row) | binds
-    if apart:
-        version = yield from _put_at_version(dialect, values, which)
-    else:
-        version = yield from put_alone(dialect, values, which)
+    version = yield from put_one(dialect, values, which)
     if version is None:
         return None
     if vectors:
@@ -409,7 +412,7 @@ def put_alone(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
     return rows[0].version if rows else None
 
 
-def _put_at_version(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
+def put_at_version(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
     """Do as `put_alone`, and bind the ``p_version`` and ``p_created_at`` it will have."""
     attempt = partial(_put_at_found_version, dialect, values, which)
     if which != "any":
@@ -418,7 +421,7 @@ def _put_at_version(dialect: Dialect, values: Row, which: str) -> Program[int | 
 
 
 def _put_at_found_version(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
-    """Do as `_put_at_version`, but return ``None``, too, if somebody else was faster."""
+    """Do as `put_at_version`, but return ``None``, too, if somebody else was faster."""
     rows = yield lock_item(dialect), values
     if not rows:
         if which in ("version", "item"):
@@ -474,30 +477,21 @@ def put_batch(
     dialect: Dialect,
     items: Sequence[Written],
     native: bool,
-    expected: str = "any",
-    keep_vectors: bool = False,
-    apart: bool = False,
+    expected: str,
+    keep_vectors: bool,
+    put_all: PutAll,
 ) -> Program[dict[Place, int]]:
     """Write items of one tenant and time, no two of one key; return their versions by place.
 
     Those that are not as *expected*, ``any`` or ``none``, are left as they are and have no version.
-    With *keep_vectors* the vectors that an item has stay. With *apart* the versions are found
-    before the values are sent.
+    With *keep_vectors* the vectors that an item has stay.
     """
     # In one order in every process: two batches that want the same rows do not block each other.
     ordered = sorted(items, key=lambda one: place_of(one[0]))
     versions: dict[Place, int] = {}
     changes: dict[str, int] = {}
     for some in _batches(ordered):
-        if _has_open_arrays(dialect) or (dialect.statements.has_arrays and not apart):
-            putting = _put_arrays_at_versions if apart else _put_as_arrays
-            versions |= yield from putting(dialect, [row for row, _ in some], expected)
-        else:
-            one_by_one = _put_at_version if apart else put_alone
-            for row, _ in some:
-                version = yield from one_by_one(dialect, row, expected)
-                if version is not None:
-                    versions[place_of(row)] = version
+        versions |= yield from put_all(dialect, [row for row, _ in some], expected)
         written = [one for one in some if place_of(one[0]) in versions]
         if keep_vectors:
             # An item that has expired does not exist, so its vectors are those of no value.
@@ -521,17 +515,30 @@ def _batches(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
     yield items[start:]
 
 
-def _put_as_arrays(
+def put_one_by_one(
+    dialect: Dialect, items: Sequence[Row], expected: str, *, put_one: PutOne
+) -> Program[dict[Place, int]]:
+    """Write items that are as *expected*, each by itself; return their versions by place."""
+    written: dict[Place, int] = {}
+    for row in items:
+        version = yield from put_one(dialect, row, expected)
+        if version is not None:
+            written[place_of(row)] = version
+    return written
+
+
+def put_as_arrays(
     dialect: Dialect, items: Sequence[Row], expected: str
 ) -> Program[dict[Place, int]]:
+    """Do as `put_one_by_one`, in one statement."""
     rows: Sequence[Any] = yield put_items(dialect, expected=expected), batch_binds(dialect, items)
     return {(path, key): int(version) for path, key, version in rows}
 
 
-def _put_arrays_at_versions(
+def put_arrays_at_versions(
     dialect: Dialect, items: Sequence[Row], expected: str
 ) -> Program[dict[Place, int]]:
-    """Do as `_put_as_arrays`, and bind ``i_version`` and ``i_created_at`` that items will have."""
+    """Do as `put_as_arrays`, and bind ``i_version`` and ``i_created_at`` that items will have."""
     written: dict[Place, int] = {}
     left = list(items)
 

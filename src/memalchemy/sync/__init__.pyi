@@ -97,6 +97,7 @@ from memalchemy.memory._scopes import NamespaceResolver
 from memalchemy.memory.episodes import BaseEpisodeStore, MetadataFunction
 from memalchemy.memory.manager import ExtractFn, ExtractMode
 from memalchemy.memory.user_memory import Facts, InjectedMessages
+from memalchemy.protection.guard import NoGuard
 from memalchemy.row_decoding import decode as decode
 from memalchemy.search.vectors import Metric
 from memalchemy.state import Message
@@ -395,6 +396,10 @@ class Database:
 
     def forget_known_keys(self) -> None:
         """Read the registered keys of a tenant again at the next write."""
+
+    @property
+    def guard(self) -> NoGuard:
+        """Guard that every program passes through: it says what keys mean for a write."""
 
     def health(self) -> Health:
         """Return reachability, server version, schema revision and pool use; raise if unreachable.

@@ -1,7 +1,7 @@
 """`ThreadLog`: the ordered log of a thread's entries, such as messages and events.
 
-``entry_rows`` turns entries into rows and back; the statements and programs are those of
-`memalchemy.log`.
+``entry_rows`` turns entries into rows and back, and ``roads`` chooses how they reach the database;
+the statements and programs are those of `memalchemy.log`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ from memalchemy.database import (
     READ,
     WRITE,
     WRITE_ROWS,
-    WRITE_SAVE,
-    WRITE_SIGNED_SAVE,
     Database,
     Decode,
     HostConnection,
@@ -45,7 +43,7 @@ from memalchemy.database import (
     off_loop,
 )
 from memalchemy.dialects import namespace_binds
-from memalchemy.errors import DatabaseUnreachable, InvalidArgument, NotFound, UniqueViolation
+from memalchemy.errors import InvalidArgument, NotFound
 from memalchemy.events import Event, operation
 from memalchemy.keys import (
     check_entry_key,
@@ -59,7 +57,6 @@ from memalchemy.keys import (
 from memalchemy.log import (
     Head,
     Log,
-    append,
     copy_log,
     delete_log,
     entries,
@@ -67,8 +64,6 @@ from memalchemy.log import (
     new_epoch,
     truncate_to_second,
 )
-from memalchemy.log.entries import clear_entries
-from memalchemy.log.memory import LogMemory
 from memalchemy.log.signed_reads import (
     check_all_entries,
     check_entries,
@@ -81,11 +76,10 @@ from memalchemy.log.signed_reads import (
 from memalchemy.search.text import ScoredRow, find_entries, search_scope
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
+from memalchemy.threads.roads import Append, EntryRoads
 
 T = TypeVar("T")
 Made = TypeVar("Made")
-
-TRIES = 5
 
 _ALWAYS = (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
 
@@ -134,6 +128,7 @@ class ThreadLog:
         self._path = encode_namespace(self.namespace)
         self._index_text = index_text
         self._ttl = None if ttl is None else to_lifetime(ttl)
+        self._roads = EntryRoads(self.db)
 
     def __repr__(self) -> str:
         return f"ThreadLog({self.db!r}, namespace={self.namespace!r})"
@@ -765,8 +760,7 @@ class ThreadLog:
         after: int | None = None,
         clearing: ThreadLog | None = None,
     ) -> list[int]:
-        log, d = self._log(thread_id), self.db.dialect
-        expected = _version(expected)
+        log, expected = self._log(thread_id), _version(expected)
         life = self._ttl if ttl is None else to_lifetime(ttl)
         values = self._values(log)
         checked = entry_rows.check_entry_keys(keys, len(given))
@@ -781,93 +775,15 @@ class ThreadLog:
         }
         if not rows and after is None and expected is UNSET:
             return []
+        cleared = None
+        if clearing is not None:
+            other = clearing._log(thread_id)
+            cleared = other, clearing._values(other)
         with operation(name, **self._about(thread_id)) as event:
             event.payload_bytes = sum(len(row["p_payload"]) for row in rows)
             event.details["entries"] = len(rows)
-            has_keys = any(key is not None for key in checked)
-            if connection is None and after is None and not has_keys and rows:
-                positions = await self._append_to_known_head(
-                    self._log(thread_id), values, rows, expected, event
-                )
-                if positions is not None:
-                    return positions
-            # An append may be sent again if each entry has a key, and nothing would refuse it.
-            keyed = None not in checked and after is None and expected is UNSET and not new_keys
-            again = keyed and connection is None
-            # With a key that is there the statement fails, and with it a transaction of the host.
-            may_fail = connection is None or not has_keys
-            at_once = append.appends_at_once(d)
-            if at_once and not self.db.binds_places and after is None and rows and may_fail:
-                try:
-                    allotted = await self.db.run(
-                        lambda: append.append_entries(d, values, rows, expected),
-                        WRITE_SAVE,
-                        connection=connection,
-                        event=event,
-                    )
-                except UniqueViolation:
-                    allotted = None
-                except DatabaseUnreachable as lost:
-                    if not again or not lost.maybe_applied:
-                        raise
-                    allotted = None
-                if allotted is not None:
-                    return list(range(allotted.next_seq - len(rows), allotted.next_seq))
-
-            def program() -> Program[list[int]]:
-                placed = yield from append.append_entries_locked(
-                    d, log, values, rows, expected, after, new_keys
-                )
-                if clearing is not None:
-                    other = clearing._log(thread_id)
-                    yield from clear_entries(d, other, clearing._values(other))
-                return placed
-
-            return await self._run_with_retries(
-                program, connection, event, tries=TRIES if again else 1
-            )
-
-    async def _append_to_known_head(
-        self,
-        log: Log,
-        values: Mapping[str, Any],
-        rows: Sequence[Mapping[str, Any]],
-        expected: int | Unset,
-        event: Event,
-    ) -> list[int] | None:
-        """Append without a look at the log, if it is signed and this process has just written it.
-
-        Returns ``None``, and has changed nothing, if the log has to be looked at.
-        """
-        d, keyring = self.db.dialect, self.db.keyring
-        known = LogMemory(self.db).known_head(log) if keyring.signing.signs else None
-        if (
-            known is None
-            or not append.appends_to_known_heads(d, encrypts=keyring.encrypts)
-            or expected not in (UNSET, known.columns.version)
-        ):
-            return None
-        return await self.db.run(
-            lambda: append.append_signed_entries(d, values, rows, known),
-            WRITE_SIGNED_SAVE,
-            event=event,
-        )
-
-    async def _run_with_retries(
-        self,
-        program: Callable[[], Program[T]],
-        connection: HostConnection | None,
-        event: Event,
-        *,
-        tries: int,
-    ) -> T:
-        for left in reversed(range(tries)):
-            try:
-                return await self.db.run(program, WRITE, connection=connection, event=event)
-            except DatabaseUnreachable as lost:
-                if not left or not lost.maybe_applied:
-                    raise
-        raise AssertionError("unreachable")
+            append = Append(log, values, rows, expected, after, new_keys, cleared)
+            return await self._roads.send(append, connection, event)
 
     async def _write(
         self,

@@ -111,7 +111,7 @@ REASONS = {
     "integrations/openai_agents/_adapter.py uninterrupted": _CANCELLED,
     "log/no_upsert.py _allot_positions": _SECOND_LOOK,
     "log/scan.py scan": _STEPS,
-    "log/signed_reads.py check_sums": _ONE_MOMENT,
+    "protection/signed_reads.py check_sums": _ONE_MOMENT,
     "maintenance/rotate_keys.py KeyRotation.run": _STEPS,
     "maintenance/verify/text_indexes.py TextIndexCheck.check_rows": "a finding is confirmed",
     "protection/key_registry.py before_payloads.checked": _FORWARDS,

@@ -1,4 +1,4 @@
-"""Spelling of ids and namespaces in key columns, and the limits that keep them indexable."""
+"""Spelling of ids and namespaces in key columns, the limits that keep them indexable, and logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from hashlib import sha256
 from secrets import randbits
 from time import time_ns
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid4
 
 from memalchemy.errors import InvalidArgument, TooLarge
@@ -95,6 +95,26 @@ def log_key(tenant: str, thread_id: str, path: str) -> UUID:
     number = int.from_bytes(digest.digest()[:16])
     number = number & ~(0xF << 76) | (8 << 76)  # the version
     return UUID(int=number & ~(0b11 << 62) | (0b10 << 62))  # the variant
+
+
+class Log(NamedTuple):
+    """Identity of a log. ``namespace`` is encoded: see `encode_namespace`."""
+
+    tenant: str
+    thread_id: str
+    namespace: str
+
+    @property
+    def key(self) -> UUID:
+        return log_key(*self)
+
+    def binds(self) -> dict[str, Any]:
+        """Return the binds of `memalchemy.log.tables.of_log`, and the tenant."""
+        return {"k_log_id": log_key(*self), "k_tenant": self.tenant}
+
+    def head_binds(self) -> dict[str, Any]:
+        """Return the binds of a statement that may create the log's head."""
+        return self.binds() | {"k_thread_id": self.thread_id, "k_namespace": self.namespace}
 
 
 def new_fork_id(thread_id: str) -> str:

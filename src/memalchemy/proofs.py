@@ -30,7 +30,7 @@ _LOGS = ("threads", "checkpoints", "deltas")
 _ITEMS = ("store_items", "embeddings")
 _SIGNER = "protection.signed_logs.LogSigner"
 _ITEM_SIGNER = "protection.signed_items.ItemSigner"
-_READS = "log.signed_reads"
+_READS = "protection.signed_reads"
 _KEYS = "codec.signatures.SigningKeys"
 
 CHECKS: Mapping[str, RowCheck] = MappingProxyType({
@@ -63,10 +63,10 @@ CHECKS: Mapping[str, RowCheck] = MappingProxyType({
     "words": RowCheck("the words by which each hit was found", (f"{_READS}.check_hit_words",)),
     "item": RowCheck(
         "each item",
-        ("codec.signed_rows.check_item", "search.signed_hits.check_items",
+        ("codec.signed_rows.check_item", "protection.found_items.check_items",
          "protection.removals.prove_item"),
     ),
-    "vector": RowCheck("each vector", ("search.signed_hits.check_vectors",)),
+    "vector": RowCheck("each vector", ("protection.found_items.check_vectors",)),
     "vectors": RowCheck(
         "each vector, and that the item has no others",
         ("protection.signed_items.check_vector_sets", f"{_KEYS}.check_vectors"),

@@ -102,6 +102,13 @@ PROVEN_FORM = "memalchemy_proven"
 """The execution option of a statement that has a form with proof, a `ProvenForm`."""
 
 
+SIGNED_FORM = "memalchemy_signed"
+"""The execution option of a statement that has a form for databases with signing keys: this form.
+
+It also returns what proves its rows, and programs hold them to that where they decode them.
+"""
+
+
 class RowProof(Protocol):
     """Proof of the rows of a statement, which `Database.run` makes: see `proven_reads`."""
 
@@ -205,6 +212,8 @@ class Statement(Generic[P]):
         """The kinds of rows that it binds whole."""
         self.changes: DeclaredKinds = ()
         """The kinds of rows of which it changes some columns."""
+        self.signed_form: str | None = None
+        """The argument that is true for its `SIGNED_FORM`."""
 
     def on(self, variant: str) -> Callable[[Build], Build]:
         """Register the decorated builder in place of the general one on *variant*."""
@@ -220,6 +229,8 @@ class Statement(Generic[P]):
         return self._build.general(dialect, **choice)
 
     def __call__(self, dialect: Dialect, **choice: Any) -> Executable:
+        if self.signed_form is not None:
+            choice.setdefault(self.signed_form, False)
         statement = self._built.get((dialect.name, dialect.variants, tuple(sorted(choice.items()))))
         if statement is None:
             statement = self._get(dialect, choice)
@@ -234,6 +245,11 @@ class Statement(Generic[P]):
                 if value not in self._choices[name]:
                     raise AssertionError(f"{self.name}: {name}={value!r} is not registered")
             made = self._saying_what_it_writes(self._build(dialect, **choice), choice)
+            is_signed = self.signed_form
+            if made is not None and is_signed is not None and not choice[is_signed]:
+                form = self._get(dialect, {**choice, is_signed: True})
+                assert form is not None, f"{self.name} has no form for databases with signing keys"
+                made = made.execution_options(**{SIGNED_FORM: form})
             # Threads may build it at once; all are given the same object, which caches go by.
             built = self._built.setdefault(key, made)
             if built is not None:
@@ -288,6 +304,7 @@ def statement(
     only_on: str | None = None,
     writes: DeclaredKinds = (),
     changes: DeclaredKinds = (),
+    signed_form: str | None = None,
     **choices: Sequence[Any],
 ) -> Callable[[Callable[..., Any]], Statement[Any]]:
     """Register a statement builder; each keyword lists the values that an argument can take.
@@ -308,12 +325,15 @@ def statement(
         unproven: a reason: see `memalchemy.proofs`.
         writes: the kinds of rows that it binds whole, with their payloads and signatures.
         changes: the kinds of rows of which it changes some columns.
+        signed_form: the argument that is true for the form which `Database.run` sends in place of
+            the other one where rows are signed: it also returns what proves them. It is false for
+            programs that leave it out.
     """
 
     def registered(build: Build) -> Statement[Any]:
         proof, _ = _parts_of(proves)
         if proof is None:
-            return register(
+            made = register(
                 build,
                 choices,
                 only_on=only_on,
@@ -322,8 +342,11 @@ def statement(
                 writes=writes,
                 changes=changes,
             )
+            made.signed_form = signed_form
+            return made
         assert only_on is None, "a statement of one variant has no form with proof"
         assert writes == changes == (), "a statement that writes has no form with proof"
+        assert signed_form is None, "a statement has one form for databases with signing keys"
         return _register_with_proof(build, choices, proof, proves=proves, unproven=unproven)
 
     return registered

@@ -26,7 +26,7 @@ from stored_edits import SIGNED
 
 from memalchemy import Database
 from memalchemy.codec.keys import generate_key
-from memalchemy.log import signed_reads
+from memalchemy.protection import signed_reads
 
 pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]
 

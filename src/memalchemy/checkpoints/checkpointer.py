@@ -73,6 +73,7 @@ from memalchemy.database import (
     HostConnection,
     check_database,
     off_loop,
+    run_check,
 )
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import Conflict, InvalidArgument, NotFound, ThreadDeleted
@@ -110,15 +111,15 @@ from memalchemy.log.listing import (
     namespaces_of_thread,
 )
 from memalchemy.log.scan import PAGE, run_query, scan
-from memalchemy.log.signed_reads import (
-    check_all_checkpoints,
-    check_newest_checkpoint,
-    check_nothing_missing,
-)
 from memalchemy.log.tables import write_key_range
 from memalchemy.log.thread_parts import list_parts, main_paths, thread_parts
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.protection.proven_jobs import Damage
+from memalchemy.protection.signed_reads import (
+    check_all_checkpoints,
+    check_newest_checkpoint,
+    check_nothing_missing,
+)
 from memalchemy.search.text import find_checkpoints, search_scope
 from memalchemy.state_conversion import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.statements import Program
@@ -565,7 +566,7 @@ class Checkpointer(Generic[State]):
         if order == "position":
             assert thread_id is not None
             pages = await self._by_position(thread_id, before, left, connection)
-            if before is None and self.db.signing.signs:
+            if before is None:
                 pages = self._held_to_head(self._log(thread_id), pages, connection)
         else:
             pages = self._by_id(thread_id, before, below, connection)
@@ -589,11 +590,11 @@ class Checkpointer(Generic[State]):
             async for rows in pages:
                 if not signatures:
                     newest = partial(check_newest_checkpoint, d, log, rows[0].checkpoint_id, keys)
-                    await self.db.run(newest, READ_REPLICA, connection=connection)
+                    await run_check(self.db, newest, READ_REPLICA, connection=connection)
                 signatures += [row.signature for row in rows]
                 yield rows
         every = partial(check_all_checkpoints, d, log, signatures, keys)
-        await self.db.run(every, READ_REPLICA, connection=connection)
+        await run_check(self.db, every, READ_REPLICA, connection=connection)
 
     async def _by_position(
         self,
@@ -1172,7 +1173,7 @@ class Checkpointer(Generic[State]):
             for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in some]):
                 rows += await run_query(
                     self.db,
-                    load.read_states(d, signed=self.db.signing.signs),
+                    load.read_states(d),
                     log.binds() | listed,
                     connection,
                 )
@@ -1736,10 +1737,10 @@ class Checkpointer(Generic[State]):
             statement = listing.read_checkpoint(d)
             binds |= {"p_checkpoint_id": checkpoint_id}
         rows = await run_query(self.db, statement, binds, connection)
-        if self.db.signing.signs and (checkpoint_id is None or not rows):
+        if checkpoint_id is None or not rows:
             found = rows[0].checkpoint_id if rows else None
             check = partial(check_newest_checkpoint, d, log, found, self.db.signing)
-            await self.db.run(check, READ, connection=connection)
+            await run_check(self.db, check, connection=connection)
         return listing.info(self.db, rows[0]) if rows else None
 
     async def _require_info(

@@ -22,15 +22,15 @@ from memalchemy.codec.payloads import decode_payload
 from memalchemy.codec.places import entry_place
 from memalchemy.codec.values import decode_value, jsonable
 from memalchemy.contracts import ExportedCheckpoint, ExportRecord
-from memalchemy.database import READ, Database, HostConnection
+from memalchemy.database import READ, Database, HostConnection, run_check
 from memalchemy.errors import Conflict
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log import Log
 from memalchemy.log.entries import MAX_POSITION, read_entries
 from memalchemy.log.listing import all_threads, list_logs_of_thread
 from memalchemy.log.scan import run_query, scan
-from memalchemy.log.signed_reads import check_entries, check_sums
 from memalchemy.log.thread_parts import list_parts
+from memalchemy.protection.signed_reads import check_entries, check_sums
 
 Record = ExportRecord
 
@@ -76,9 +76,8 @@ async def records(
 
 async def _check_log(db: Database, log: Log, connection: HostConnection | None) -> None:
     """Check that no row of a log is missing, in a database with signing keys."""
-    if db.signing.signs:
-        check = partial(check_sums, db.dialect, log, db.signing)
-        await db.run(check, READ, connection=connection)
+    check = partial(check_sums, db.dialect, log, db.signing)
+    await run_check(db, check, connection=connection)
 
 
 async def _checkpoints(

@@ -17,19 +17,16 @@ from sqlalchemy import (
 )
 from sqlalchemy import literal_column as constant
 
-from memalchemy.codec.places import state_place
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.keys import decode_namespace
-from memalchemy.log.signed_reads import check_hit_words, check_info
 from memalchemy.log.tables import (
     CHECKPOINT_INFO,
     CHECKPOINT_ROW,
     CHECKPOINTS,
     DELTAS,
     THREADS,
-    Log,
     constants,
     live,
     of_log,
@@ -42,7 +39,7 @@ from memalchemy.protection.proven_reads import (
     NEWEST_CHECKPOINTS,
     unless,
 )
-from memalchemy.protection.signed_logs import errors_about
+from memalchemy.protection.signed_reads import check_info, check_words_of_state
 from memalchemy.statements import after_key, statement
 
 
@@ -70,9 +67,7 @@ def info(db: Database, row: Any) -> CheckpointInfo:
     Raises:
         Corrupt, KeyMissing: the row is not what was signed, in a database with signing keys.
     """
-    if db.signing.signs:
-        with errors_about(f"checkpoint {row.checkpoint_id!r} of thread {row.thread_id!r}"):
-            check_info(Log(db.tenant, row.thread_id, row.namespace), row, db.signing)
+    check_info(db.tenant, row, db.signing)
     values = dict(zip(("thread_id", "namespace", *CHECKPOINT_INFO), row, strict=False))
     values["metadata"] = values.pop("meta")
     values["namespace"] = decode_namespace(values["namespace"])
@@ -85,11 +80,7 @@ def found_info(db: Database, row: Any) -> CheckpointInfo:
     Raises:
         Corrupt, KeyMissing: the row, or the words by which it was found, are not what was signed.
     """
-    if db.signing.signs:
-        with errors_about(f"the words of checkpoint {row.checkpoint_id!r}"):
-            log = Log(db.tenant, row.thread_id, row.namespace)
-            place = state_place(log.tenant, log.key, row.seq)
-            check_hit_words(place, row.state_signature, row, db.signing)
+    check_words_of_state(db.tenant, row, db.signing)
     return info(db, row)
 
 

@@ -32,15 +32,6 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
 from memalchemy.log import Log
 from memalchemy.log.pending_writes import is_write
-from memalchemy.log.signed_reads import (
-    check_nothing_missing,
-    check_states,
-    check_write,
-    missing_checkpoint,
-    name_columns,
-    no_proof_columns,
-    proof_columns,
-)
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -53,6 +44,15 @@ from memalchemy.log.tables import (
     routed,
     same_log,
     write_key_range,
+)
+from memalchemy.protection.signed_reads import (
+    check_nothing_missing,
+    check_states,
+    check_write,
+    missing_checkpoint,
+    name_columns,
+    no_proof_columns,
+    proof_columns,
 )
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies
@@ -132,7 +132,12 @@ def _is_newest(which: str) -> Any:
 # --- A state -------------------------------------------------------------------------------------
 
 
-@statement(proves=("state", "log"), which=("newest", "named"), signed=(False, True))
+@statement(
+    proves=("state", "log"),
+    signed_form="signed",
+    which=("newest", "named"),
+    signed=(False, True),
+)
 def read_chain(dialect: Dialect, which: str, signed: bool) -> Executable:
     """Select the rows of a checkpoint from its snapshot on, with the epoch of its log.
 
@@ -158,11 +163,11 @@ def load_chain(
     """
     which = "newest" if checkpoint_id is None else "named"
     values = log.head_binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
-    chain = read_chain(dialect, which=which, signed=keys.signs)
+    chain = read_chain(dialect, which=which)
     rows: Sequence[Any] = yield chain, values
     if not rows:
         rows = yield from _read_again(dialect, log, checkpoint_id, now, keys, chain, values)
-    return _to_tip(rows, keys.signs) if rows else None
+    return _to_tip(rows) if rows else None
 
 
 def _read_again(
@@ -191,7 +196,7 @@ def _read_again(
     return ()
 
 
-def _to_tip(rows: Sequence[Any], signed: bool) -> Tip:
+def _to_tip(rows: Sequence[Any]) -> Tip:
     """Return the rows of a chain, snapshot first, as a `Tip` whose states are not decoded."""
     newest = rows[-1]
     return Tip(
@@ -199,7 +204,7 @@ def _to_tip(rows: Sequence[Any], signed: bool) -> Tip:
         newest.epoch,
         to_links(rows),
         newest.raw_size,
-        read=rows if signed else None,
+        read=rows,
     )
 
 
@@ -252,7 +257,10 @@ def _existing_parent(dialect: Dialect) -> Any:
 
 
 @statement(
-    proves=("state", "write", "log"), which=("newest", "named", "highest"), signed=(False, True)
+    proves=("state", "write", "log"),
+    signed_form="signed",
+    which=("newest", "named", "highest"),
+    signed=(False, True),
 )
 def read_snapshot(dialect: Dialect, which: str, signed: bool) -> Executable:
     """Select the rows of a checkpoint, as `read_chain`, and its pending writes, in one round trip.
@@ -322,7 +330,7 @@ def load_snapshot(
     if checkpoint_id is not None:
         which = "named"
         values |= write_key_range(checkpoint_id)
-    query = read_snapshot(dialect, which=which, signed=keys.signs)
+    query = read_snapshot(dialect, which=which)
     rows: Sequence[Any] = yield query, values
     states = [row for row in rows if row.overwrites == STATE_ROW]
     if states:
@@ -334,7 +342,7 @@ def load_snapshot(
         return None
     states.sort(key=lambda row: row.seq)
     writes = [row for row in rows if row.overwrites != STATE_ROW]
-    return StoredSnapshot((_to_tip(states, keys.signs), states[0].parent_id, writes))
+    return StoredSnapshot((_to_tip(states), states[0].parent_id, writes))
 
 
 def snapshot_decoder(
@@ -383,7 +391,7 @@ def decode_pending_writes(
 # --- Some states with their pending writes -------------------------------------------------------
 
 
-@statement(proves="state", signed=(False, True))
+@statement(proves="state", signed_form="signed", signed=(False, True))
 def read_states(dialect: Dialect, signed: bool) -> Executable:
     """Select all rows that some checkpoints of a log are rebuilt from.
 

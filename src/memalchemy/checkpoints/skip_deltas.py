@@ -29,8 +29,8 @@ from memalchemy.codec.values import (
     state_size,
 )
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
-from memalchemy.log.signed_reads import check_chain
 from memalchemy.log.tables import Log
+from memalchemy.protection.signed_reads import check_chain
 
 MAX_CHAIN_DEPTH = 1024
 
@@ -85,7 +85,7 @@ class Tip:
     textual: frozenset[str] = frozenset()
     """The keys of values that are known to hold nothing binary, see `values.encode_plain`."""
     read: Sequence[Any] | None = field(default=None, compare=False, repr=False)
-    """The rows as they were read, in a database with signing keys, until they are checked."""
+    """The rows as they were read, until they are checked."""
 
     @property
     def seq(self) -> int:

@@ -143,8 +143,8 @@ async def _find_entry_at(log: ThreadLog, thread: str, reference: str) -> int:
     from memalchemy.keys import encode_namespace
     from memalchemy.log import entries
     from memalchemy.log.scan import run_query
-    from memalchemy.log.signed_reads import check_every_row
     from memalchemy.log.tables import Log
+    from memalchemy.protection.signed_reads import check_every_row
 
     db = log.db
     moment = _parse_time(reference)
@@ -182,8 +182,8 @@ async def _find_at(checkpointer: Checkpointer, thread: str, reference: str) -> s
     from memalchemy.checkpoints.listing import list_until
     from memalchemy.keys import encode_namespace
     from memalchemy.log.scan import run_query
-    from memalchemy.log.signed_reads import check_every_row
     from memalchemy.log.tables import Log
+    from memalchemy.protection.signed_reads import check_every_row
 
     db = checkpointer.db
     log = Log(db.tenant, thread, encode_namespace(checkpointer.namespace))

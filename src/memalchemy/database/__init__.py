@@ -4,7 +4,7 @@
 all tenants share; an executor (executors/) runs it on a connection.
 """
 
-from memalchemy.database.database import Database, check_database
+from memalchemy.database.database import Database, check_database, run_check
 from memalchemy.database.executors.batching import BatchedRow
 from memalchemy.database.executors.host import HostConnection, ThreadBound
 from memalchemy.database.intent import (
@@ -48,4 +48,5 @@ __all__ = [
     "ThreadBound",
     "check_database",
     "off_loop",
+    "run_check",
 ]

@@ -606,6 +606,18 @@ class Database:
             )
 
 
+async def run_check(
+    db: Database,
+    check: Callable[[], Program[Any]],
+    intent: Intent = READ,
+    *,
+    connection: HostConnection | None = None,
+) -> None:
+    """Run a program that does nothing but hold rows to their signatures, if rows are signed."""
+    if db.guard.signs:
+        await db.run(check, intent, connection=connection)
+
+
 def check_database(given: object, taker: object) -> Database:
     """Return *given* if it is a `Database`; *taker* is the object that was given it.
 

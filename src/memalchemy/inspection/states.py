@@ -21,7 +21,7 @@ from memalchemy.inspection.tree import resolved, tree, value_at
 from memalchemy.keys import decode_namespace
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
-from memalchemy.log.signed_reads import check_nothing_missing
+from memalchemy.protection.signed_reads import check_nothing_missing
 
 ANCESTORS = 2_000
 """Steps whose writes a state is completed from, at most."""

@@ -163,9 +163,8 @@ async def _list_vectors(db: Database, item: Mapping[str, Any], most: int) -> Any
     """Return which vectors an item has, the first *most*, verified by its signature."""
 
     def check() -> Program[None]:
-        if db.signing.signs:
-            for listed in key_lists(db.dialect, [(item["k_namespace"], item["k_key"])]):
-                yield from check_vector_sets(db.dialect, db.tenant, listed, db.signing)
+        for listed in key_lists(db.dialect, [(item["k_namespace"], item["k_key"])]):
+            yield from check_vector_sets(db.dialect, db.tenant, listed, db.signing)
 
     statement = statements.list_vectors(db.dialect)
     return await run_query(db, statement, {**item, "p_limit": most}, replica_ok=True, check=check)

@@ -23,8 +23,8 @@ from memalchemy.log.listing import (
     range_of_prefix,
 )
 from memalchemy.log.scan import run_query
-from memalchemy.log.signed_reads import check_nothing_missing
 from memalchemy.log.tables import truncate_to_second
+from memalchemy.protection.signed_reads import check_nothing_missing
 
 MATCHES = 1_000
 """Matching ids up to which all are read, and sorted here."""

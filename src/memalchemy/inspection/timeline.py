@@ -18,7 +18,7 @@ from memalchemy.inspection.writes import count_writes
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
-from memalchemy.log.signed_reads import check_nothing_missing
+from memalchemy.protection.signed_reads import check_nothing_missing
 
 MAX_LANES = 32
 """Lanes that are told apart; what is beyond them is in the last one."""

@@ -314,13 +314,13 @@ def append_entries(
 
 
 @varies
-def appends_to_known_heads(dialect: Dialect, *, encrypts: bool) -> bool:
+def appends_to_known_heads(dialect: Dialect, *, sealed: bool) -> bool:
     """Return whether there is `append_signed_entries`, for a log that is encrypted or not.
 
     The head tells the sum of what is stored, which is encrypted after it where the entries are
     statements of their own.
     """
-    return not encrypts
+    return not sealed
 
 
 @varies

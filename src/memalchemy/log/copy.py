@@ -33,7 +33,6 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing, NotEncrypted, UniqueViolation, about
 from memalchemy.log.delete import forget_log
 from memalchemy.log.heads import Head, lock_log
-from memalchemy.log.signed_reads import check_nothing_missing
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -47,6 +46,7 @@ from memalchemy.log.tables import (
     truncate_to_second,
 )
 from memalchemy.proofs import REFUSED
+from memalchemy.protection.signed_reads import check_nothing_missing
 from memalchemy.rows import AS_STORED, DELTA, HEAD
 from memalchemy.statements import Program, statement
 from memalchemy.variants import varies

@@ -229,7 +229,7 @@ def read_entries(dialect: Dialect, end: str, timed: bool) -> Executable:
     return query.where(at >= since, at < until)
 
 
-@statement(proves=("entry", "log"), whole=(True, False))
+@statement(proves=("entry", "log"), signed_form="whole", whole=(True, False))
 def read_changes(dialect: Dialect, whole: bool) -> Executable:
     """Select a log's version and epoch, with its entries from ``p_after`` on.
 

@@ -112,7 +112,7 @@ def _saves_to_known_heads(dialect: Dialect) -> bool:
 
 
 @appends_to_known_heads.on(NO_UPSERT)
-def _appends_to_known_heads(dialect: Dialect, *, encrypts: bool) -> bool:
+def _appends_to_known_heads(dialect: Dialect, *, sealed: bool) -> bool:
     return False
 
 

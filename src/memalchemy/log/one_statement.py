@@ -453,7 +453,7 @@ def _append_entries(
 
 
 @appends_to_known_heads.on(ONE_STATEMENT)
-def _appends_to_known_heads(dialect: Dialect, *, encrypts: bool) -> bool:
+def _appends_to_known_heads(dialect: Dialect, *, sealed: bool) -> bool:
     return True
 
 

@@ -6,8 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import Any
 
 from sqlalchemy import (
     BindParameter,
@@ -23,7 +22,8 @@ from sqlalchemy import (
 )
 
 from memalchemy.dialects import Dialect
-from memalchemy.keys import encode_id, log_key
+from memalchemy.keys import Log as Log
+from memalchemy.keys import encode_id
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
 from memalchemy.variants import varies
 
@@ -49,26 +49,6 @@ STATES = ("snapshot", "delta")
 WRITE_PREFIX = "w/"
 MAX_ID_IN_KEY = 64
 """Characters of a checkpoint's id, as stored, in the keys of its writes; a longer id is hashed."""
-
-
-class Log(NamedTuple):
-    """Identity of a log. ``namespace`` is encoded: see `memalchemy.keys`."""
-
-    tenant: str
-    thread_id: str
-    namespace: str
-
-    @property
-    def key(self) -> UUID:
-        return log_key(*self)
-
-    def binds(self) -> dict[str, Any]:
-        """Return the binds of `of_log`, and the tenant."""
-        return {"k_log_id": log_key(*self), "k_tenant": self.tenant}
-
-    def head_binds(self) -> dict[str, Any]:
-        """Return the binds of a statement that may create the log's head."""
-        return self.binds() | {"k_thread_id": self.thread_id, "k_namespace": self.namespace}
 
 
 def new_epoch() -> int:

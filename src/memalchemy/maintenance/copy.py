@@ -84,6 +84,7 @@ from memalchemy.maintenance.verify.log_verification import verify_log
 from memalchemy.maintenance.verify.report import CODES, ReportBuilder
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.proofs import ON_TARGET
+from memalchemy.protection.found_items import check_items
 from memalchemy.protection.key_registry import (
     FIRST_SIGNATURES,
     KEYS_NAMESPACE,
@@ -96,7 +97,6 @@ from memalchemy.protection.proven_jobs import ERRORS, Damage, is_damage
 from memalchemy.rows import AS_STORED
 from memalchemy.search.cache_versions import count_change
 from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, of_item
-from memalchemy.search.signed_hits import check_items
 from memalchemy.search.vectors import has_native_vectors
 from memalchemy.statements import Parameters, after_key, column_bind, program_of, statement
 from memalchemy.store.write import delete_vectors

@@ -59,7 +59,6 @@ from memalchemy.keys import (
 )
 from memalchemy.log import Log
 from memalchemy.log.scan import batches, run_query, scan
-from memalchemy.log.signed_reads import check_every_row
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -72,6 +71,7 @@ from memalchemy.log.tables import (
 from memalchemy.maintenance.stored_tenants import list_tenants
 from memalchemy.proofs import REPORTED
 from memalchemy.protection.proven_jobs import ERRORS, Damage, is_damage
+from memalchemy.protection.signed_reads import check_every_row
 from memalchemy.rows import DELTA, ITEM
 from memalchemy.search.scope import ITEMS, is_listed, key_lists, of_item
 from memalchemy.statements import Program, after_key, column_bind, statement

@@ -30,7 +30,7 @@ from memalchemy.protection.proven_jobs import Damage
 from memalchemy.protection.signed_logs import errors_about
 from memalchemy.rows import CHECKPOINT, HEAD, ITEM, SignedHead
 from memalchemy.schema import CheckpointRow, DeltaRow, StoreItemRow, ThreadRow
-from memalchemy.statements import PROVEN_FORM, Answer, Parameters, Program, ProvenForm
+from memalchemy.statements import PROVEN_FORM, SIGNED_FORM, Answer, Parameters, Program, ProvenForm
 
 T = TypeVar("T")
 
@@ -321,9 +321,10 @@ def _send(
     statement: Executable,
     given: Parameters,
 ) -> Program[Answer]:
-    form: ProvenForm | None = statement.get_execution_options().get(PROVEN_FORM)
+    options = statement.get_execution_options()
+    form: ProvenForm | None = options.get(PROVEN_FORM)
     if form is None:
-        return (yield statement, given)
+        return (yield options.get(SIGNED_FORM, statement), given)
     assert isinstance(given, Mapping)
     binds = dict(given)
     wanted = binds.get("p_limit")

@@ -189,7 +189,12 @@ def live_parts(dialect: Dialect) -> Executable | None:
     )
 
 
-@statement(proves=("vector", "vectors"), as_stored=(False, True), signed=(False, True))
+@statement(
+    proves=("vector", "vectors"),
+    signed_form="signed",
+    as_stored=(False, True),
+    signed=(False, True),
+)
 def vectors_of_items(dialect: Dialect, as_stored: bool, signed: bool) -> Executable:
     """The vectors of the items that ``p_keys`` lists, of one tenant and of every model.
 
@@ -214,6 +219,7 @@ def vectors_of_items(dialect: Dialect, as_stored: bool, signed: bool) -> Executa
 
 @statement(
     proves=("vector", "item"),
+    signed_form="signed",
     metric=METRICS,
     below=(False, True),
     among=(False, True),
@@ -239,7 +245,13 @@ def rank_all(
     return _rank(dialect, metric, below, scope, _integer("p_limit"), signed)
 
 
-@statement(proves=("vector", "item"), metric=METRICS, below=(False, True), signed=(False, True))
+@statement(
+    proves=("vector", "item"),
+    signed_form="signed",
+    metric=METRICS,
+    below=(False, True),
+    signed=(False, True),
+)
 def rank_few(dialect: Dialect, metric: str, below: bool, signed: bool) -> Executable | None:
     """`rank_all` for a scope of few vectors, where planning takes longer than comparing.
 
@@ -293,6 +305,7 @@ def _unforeseen(dialect: Dialect, condition: ColumnElement[bool]) -> ColumnEleme
 
 @statement(
     proves=("vector", "item"),
+    signed_form="signed",
     metric=METRICS,
     below=(False, True),
     dimensions=INDEXED_DIMENSIONS,

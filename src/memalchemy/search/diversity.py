@@ -17,11 +17,11 @@ from memalchemy.column_types import stored_vector_bytes
 from memalchemy.database import Database, HostConnection, off_loop
 from memalchemy.events import Event
 from memalchemy.log.scan import run_query
+from memalchemy.protection.found_items import check_vectors
 from memalchemy.search._vector_cache import Floats, to_matrix
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.hybrid import Ranked
 from memalchemy.search.scope import Place, key_lists
-from memalchemy.search.signed_hits import check_vectors
 
 MAX_DIVERSE = 1000
 """Hits that are chosen by MMR; further ones follow by their scores."""
@@ -74,7 +74,7 @@ async def _stored_vectors(
     event: Event | None,
 ) -> dict[Place, list[Any]]:
     """Return the vectors of each item as the driver returns them."""
-    statement = vectors_of_items(db.dialect, as_stored=True, signed=db.signing.signs)
+    statement = vectors_of_items(db.dialect, as_stored=True)
     vectors: dict[Place, list[Any]] = {}
     for keys in key_lists(db.dialect, places):
         binds = {"k_tenant": db.tenant} | keys

@@ -167,7 +167,7 @@ def narrowed_items(dialect: Dialect, below: bool) -> Executable:
     return select(*columns).limit(bindparam("p_limit"))
 
 
-@statement(proves="item", below=(False, True), words=(False, True))
+@statement(proves="item", signed_form="words", below=(False, True), words=(False, True))
 def newest_narrowed(dialect: Dialect, below: bool, words: bool) -> Executable:
     """Select the newest ``p_limit`` of the items that may pass a filter, whole; none if too many.
 

@@ -36,6 +36,7 @@ from memalchemy.database.per_database import shared
 from memalchemy.dialects import vector_index_name
 from memalchemy.events import Event
 from memalchemy.keys import decode_id, encode_id
+from memalchemy.protection.found_items import check_vectors
 from memalchemy.protection.signed_items import check_vector_sets
 from memalchemy.search import _vector_cache
 from memalchemy.search._vector_cache import Floats, Item, MatrixScope, MatrixView, Part, to_matrix
@@ -59,7 +60,6 @@ from memalchemy.search._vector_statements import (
 )
 from memalchemy.search.cache_versions import count_change
 from memalchemy.search.scope import key_lists, scope_binds
-from memalchemy.search.signed_hits import check_vectors
 from memalchemy.statements import Program
 
 __all__ = [
@@ -530,11 +530,10 @@ class DatabaseRanking:
             (listed,) = key_lists(d, candidates, most=len(candidates))
             binds |= listed
         named = {"metric": query.metric, "below": query.below}
-        signed = self._session.db.signing.signs
         if self._few and candidates is None and d.statements.has_custom_plans:
-            statement = rank_few(d, **named, signed=signed)
+            statement = rank_few(d, **named)
         else:
-            statement = rank_all(d, **named, among=candidates is not None, signed=signed)
+            statement = rank_all(d, **named, among=candidates is not None)
         return (yield statement, self._binds | binds)
 
     def _search_index(self) -> Program[Sequence[Any] | None]:
@@ -552,7 +551,6 @@ class DatabaseRanking:
             metric=query.metric,
             below=query.below,
             dimensions=query.dimensions,
-            signed=self._session.db.signing.signs,
         )
         binds = {"p_limit": self._limit, "p_longest": self._max_value}
         found = yield statement, self._binds | binds

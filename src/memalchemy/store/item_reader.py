@@ -210,7 +210,7 @@ class ItemReader:
         binds = scope_binds(self.db.tenant, self.path, self.below)
         binds |= d.text.item_scope_binds(self.db.tenant, self.path, self.below, fields)
         binds |= {"p_most": most, "p_beyond": most + 1, "p_limit": limit}
-        statement = newest_narrowed(d, below=self.below, words=self.db.signing.signs)
+        statement = newest_narrowed(d, below=self.below)
         rows = await self.run_query(statement, binds)
         return rows[0].number, [row for row in rows if row.key is not None]
 

@@ -28,9 +28,9 @@ from memalchemy.errors import Conflict, NotSerialisable, TooLarge
 from memalchemy.events import operation
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.metadata import check_metadata
+from memalchemy.protection.found_items import check_vectors
 from memalchemy.protection.signed_items import check_vector_sets
 from memalchemy.search.scope import Place, key_lists
-from memalchemy.search.signed_hits import check_vectors
 from memalchemy.search.vectors import check_vector, vectors_of_items
 from memalchemy.statements import Program
 from memalchemy.store import read
@@ -389,7 +389,7 @@ def _is_same_item(line: _Line, before: Any, db: Database) -> bool:
 
 async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[dict[str, Any]]]:
     places = [(encode_namespace(item.namespace), item.key) for item in page]
-    statement = vectors_of_items(db.dialect, as_stored=False, signed=db.signing.signs)
+    statement = vectors_of_items(db.dialect, as_stored=False)
 
     def program() -> Program[list[Any]]:
         rows: list[Any] = []

@@ -26,6 +26,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
 from memalchemy.keys import decode_namespace
 from memalchemy.proofs import COUNTED, RANKED
+from memalchemy.protection.found_items import about_item, check_items
 from memalchemy.protection.proven_reads import (
     NAMED_ITEMS,
     WHOLE_ITEMS,
@@ -43,7 +44,6 @@ from memalchemy.search.scope import (
     same_item,
     stored,
 )
-from memalchemy.search.signed_hits import about_item, check_items
 from memalchemy.statements import PROVES, after_key, removal, statement
 
 ORDERS = ("newest", "key")
@@ -57,12 +57,12 @@ def to_item(tenant: str, row: Any, keyring: Keyring) -> StoreItem:
 def to_items(
     tenant: str, rows: Sequence[Any], keyring: Keyring, *, words: bool = False
 ) -> list[StoreItem]:
-    """Return rows as items, decoded all at once where nothing is encrypted.
+    """Return rows as items, decoded all at once where nothing has to be decrypted.
 
     With *words*, by which the rows were found, the signatures of these are verified, too.
     """
     check_items(tenant, rows, keyring.signing, words=words)
-    if not keyring.encrypts:
+    if not keyring.refuses_plaintext:
         payloads = [bytes(row.value) for row in rows]
         try:
             values = decode_payloads(

@@ -49,6 +49,7 @@ from memalchemy.database import (
     HostConnection,
     check_database,
     off_loop,
+    run_check,
 )
 from memalchemy.database.sqlite.shrink import overwrite_deleted_bytes
 from memalchemy.dialects import MAX_LISTED
@@ -64,6 +65,7 @@ from memalchemy.keys import (
 )
 from memalchemy.log.scan import run_query, scan
 from memalchemy.metadata import check_metadata
+from memalchemy.protection.found_items import check_vectors
 from memalchemy.protection.proven_jobs import Damage, each_proven
 from memalchemy.protection.signed_items import check_vector_sets
 from memalchemy.search._vector_statements import vectors_of_items
@@ -71,7 +73,7 @@ from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction
 from memalchemy.search.kept_http_answers import forget_kept_answers
 from memalchemy.search.scope import Place, key_lists, scope_binds
-from memalchemy.search.signed_hits import check_vectors, hold_missing_items
+from memalchemy.search.signed_hits import hold_missing_items
 from memalchemy.search.vectors import METRICS, Metric, check_vector
 from memalchemy.statements import Program
 from memalchemy.store import read, write
@@ -652,7 +654,7 @@ class Store:
         """
         wanted, name = self._places(keys), self._settings.model_of(model)
         d, signing = self.db.dialect, self.db.signing
-        statement = vectors_of_items(d, as_stored=False, signed=signing.signs)
+        statement = vectors_of_items(d, as_stored=False)
         found: dict[Name, list[float]] = {}
         with operation("store.get", tenant=self.db.tenant) as event:
             for listed in key_lists(d, wanted):
@@ -1375,13 +1377,11 @@ class Store:
         self, places: Sequence[Place], connection: HostConnection | None
     ) -> None:
         """Check that items whose vectors were not found have those that they were signed with."""
-        if not places or not self.db.signing.signs:
-            return
         for listed in key_lists(self.db.dialect, places):
             check = partial(
                 check_vector_sets, self.db.dialect, self.db.tenant, listed, self.db.signing
             )
-            await self.db.run(check, READ, connection=connection)
+            await run_check(self.db, check, connection=connection)
 
     async def _hold_missing(
         self, places: Sequence[Place], connection: HostConnection | None

@@ -22,8 +22,8 @@ from memalchemy.database import OFF_LOOP_BYTES
 from memalchemy.errors import Corrupt, MemalchemyError, about
 from memalchemy.keys import check_entry_key, check_list
 from memalchemy.log import Log
-from memalchemy.log.signed_reads import check_entries, check_hit_words
 from memalchemy.protection.signed_logs import errors_about
+from memalchemy.protection.signed_reads import check_entries, check_hit_words
 
 Row = dict[str, Any]
 
@@ -117,13 +117,13 @@ def decode_entry_values(
     checksums: Sequence[int],
     payloads: Sequence[bytes],
 ) -> list[Any]:
-    """Return the values of rows, given as columns: all at once, where nothing is encrypted.
+    """Return the values of rows, given as columns: all at once where nothing has to be decrypted.
 
     Raises:
         Corrupt: a payload is not what was stored; the message names thread and position.
         KeyMissing, NotEncrypted: the database's keys are not those of the stored rows.
     """
-    if not keyring.encrypts:
+    if not keyring.refuses_plaintext:
         try:
             return decode_payloads(payloads, checksums, codecs)
         except Corrupt:

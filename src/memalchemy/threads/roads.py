@@ -122,7 +122,7 @@ class EntryRoads:
         known = self._memory.known_head(append.log)
         if (
             known is None
-            or not appends_to_known_heads(self._dialect, encrypts=self._guard.seals_payloads)
+            or not appends_to_known_heads(self._dialect, sealed=self._guard.seals_payloads)
             or append.expected not in (UNSET, known.columns.version)
         ):
             return None

@@ -64,7 +64,7 @@ from memalchemy.log import (
     new_epoch,
     truncate_to_second,
 )
-from memalchemy.log.signed_reads import (
+from memalchemy.protection.signed_reads import (
     check_all_entries,
     check_entries,
     check_entries_of_logs,
@@ -822,7 +822,7 @@ class ThreadLog:
     ) -> Callable[[LogReading | None], Program[Answer]]:
         """Return the program that reads what is new since an earlier reading, or everything."""
         log, d, keys = self._log(thread_id), self.db.dialect, self.db.signing
-        news = entries.read_changes(d, whole=whole or keys.signs)
+        news = entries.read_changes(d, whole=whole)
         binds = log.binds() | {"p_now": datetime.now(UTC)}
 
         def program(seen: LogReading | None) -> Program[Answer]:

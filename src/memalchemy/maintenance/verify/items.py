@@ -48,9 +48,9 @@ from memalchemy.maintenance.verify.report import (
 )
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.proofs import REPORTED
+from memalchemy.protection.found_items import check_vectors
 from memalchemy.search.cache_versions import read_versions
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, in_scope, same_item, scope_binds
-from memalchemy.search.signed_hits import check_vectors
 from memalchemy.search.vectors import has_native_vectors
 from memalchemy.statements import statement
 

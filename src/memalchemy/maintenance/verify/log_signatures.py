@@ -18,10 +18,10 @@ from memalchemy.database import READ, Database, HostConnection, off_loop
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotSigned
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query, scan
-from memalchemy.log.signed_reads import check_sums
 from memalchemy.maintenance.command_names import program
 from memalchemy.maintenance.verify.report import ReportBuilder
 from memalchemy.protection.signed_logs import read_signed_head, read_signed_rows
+from memalchemy.protection.signed_reads import check_sums
 
 ROWS_AT_ONCE = 100
 

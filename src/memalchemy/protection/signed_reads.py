@@ -16,7 +16,7 @@ from sqlalchemy import cast, null
 
 from memalchemy._retry import CONFLICTS
 from memalchemy.codec.anchors import log_identity
-from memalchemy.codec.places import Place, write_place
+from memalchemy.codec.places import Place, state_place, write_place
 from memalchemy.codec.signatures import SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
     check_head,
@@ -29,7 +29,8 @@ from memalchemy.codec.signed_rows import (
 )
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, DatabaseUnreachable, KeyMissing, about
-from memalchemy.log.tables import CHECKPOINTS, NAMES, THREADS, Log
+from memalchemy.keys import Log, log_key
+from memalchemy.protection.proven_reads import CHECKPOINTS, THREADS
 from memalchemy.protection.removals import hold_missing
 from memalchemy.protection.signed_logs import (
     PROVEN_TOGETHER,
@@ -48,7 +49,7 @@ from memalchemy.statements import Program
 
 _NAMED = (*CHECKPOINT.signed[1:], "signature")
 """The columns of a checkpoint that prove it, beside the ``checkpoint_id`` that each query has."""
-_KNOWN_OF_HEAD = ("log_id", *NAMES, "deleted_at")
+_KNOWN_OF_HEAD = ("log_id", *Log._fields, "deleted_at")
 """The columns of a head that a query requires to have one value, so that it need not return it."""
 _OF_HEAD = tuple(name for name in (*HEAD.signed, "signature") if name not in _KNOWN_OF_HEAD)
 MOST_SUMMED = 1_000
@@ -152,11 +153,29 @@ def check_entries(log: Log, rows: Iterable[Any], keys: SigningKeys) -> None:
             raise about(error, f"entry {row.seq} of thread {log.thread_id!r}") from error
 
 
-def check_info(log: Log, row: Any, keys: SigningKeys) -> None:
-    """Verify a row of a listing of checkpoints by its signature."""
+def check_info(tenant: str, row: Any, keys: SigningKeys) -> None:
+    """Verify a row of a listing of checkpoints by its signature.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `SigningKeys.check`; the message says which checkpoint.
+    """
     if keys.signs:
-        named = _values_of_info(row)
-        keys.check(row.signature, checkpoint_content_of_values(log.tenant, log.key, row.seq, named))
+        with errors_about(f"checkpoint {row.checkpoint_id!r} of thread {row.thread_id!r}"):
+            log_id, named = log_key(tenant, row.thread_id, row.namespace), _values_of_info(row)
+            content = checkpoint_content_of_values(tenant, log_id, row.seq, named)
+            keys.check(row.signature, content)
+
+
+def check_words_of_state(tenant: str, row: Any, keys: SigningKeys) -> None:
+    """Verify the words by which a search has found a checkpoint, by the signature of its state.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `SigningKeys.check_words`.
+    """
+    if keys.signs:
+        with errors_about(f"the words of checkpoint {row.checkpoint_id!r}"):
+            place = state_place(tenant, log_key(tenant, row.thread_id, row.namespace), row.seq)
+            check_hit_words(place, row.state_signature, row, keys)
 
 
 def check_hit_words(place: Place, signature: bytes | None, row: Any, keys: SigningKeys) -> None:

@@ -87,6 +87,7 @@ UNLIKE = {
     **_because(
         "the errors are the driver's: see test_errors", "dialect", "driver_errors", "classify"
     ),
+    **_because("the errors are those of the index that there is", "text", "may_have_raised"),
     **_because("part of the upsert that there is not", "statements", "excluded", "is_as_seen"),
     **_because(
         "part of the search in the order of storing that there is not",

@@ -128,13 +128,13 @@ def check_memory(parts: Iterable[bytes]) -> None:
     """
     parts = tuple(parts)
     limit = MAX_OVERHEAD - _ALLOWANCE + EXPANSION * sum(map(len, parts))
-    if sum(len(part) * _rates(part)[1] for part in parts) <= limit:
+    if sum(len(part) * _most_memory_of_a_byte(part)[1] for part in parts) <= limit:
         return
-    if sum(map(_quick_bound, parts)) <= limit:
+    if sum(map(_most_memory, parts)) <= limit:
         return
     size = 0
     for part in parts:
-        size += _memory(part, limit - size)
+        size += _decoded_memory(part, limit - size)
         if size > limit:
             raise Oversized(size, limit)
 
@@ -142,14 +142,14 @@ def check_memory(parts: Iterable[bytes]) -> None:
 _ASCII = bytes(range(0x80))
 
 
-def _rates(part: bytes) -> tuple[int, int]:
+def _most_memory_of_a_byte(part: bytes) -> tuple[int, int]:
     """Return the most memory that an ASCII byte, and that any other byte can become."""
     return (96, 448) if part[:1] == _TAGGED else (8, 200)
 
 
-def _quick_bound(part: bytes) -> int:
-    """Return an upper bound of `_memory`, in one pass that is written in C."""
-    ascii_rate, rate = _rates(part)
+def _most_memory(part: bytes) -> int:
+    """Return an upper bound of `_decoded_memory`, in one pass that is written in C."""
+    ascii_rate, rate = _most_memory_of_a_byte(part)
     others = len(part.translate(None, _ASCII))
     return (len(part) - others) * ascii_rate + others * rate
 
@@ -178,7 +178,7 @@ _LEAF_TAGS = {b"~dt": 256, b"~h": 1024, b"~m": 96, b"~p": 96}
 """Bytes of the object that a tag becomes; of another tag it is 128."""
 
 
-def _memory(part: bytes, limit: int, *, has_objects: bool = False) -> int:
+def _decoded_memory(part: bytes, limit: int, *, has_objects: bool = False) -> int:
     """Return the bytes of memory that a value is decoded in, until they are over *limit*.
 
     If it *has_objects*, its extensions are values in turn.
@@ -187,14 +187,14 @@ def _memory(part: bytes, limit: int, *, has_objects: bool = False) -> int:
     for depth in range(_MAX_NESTING):
         inside, values = [], inside
         for value in values:
-            size += _own_memory(value, limit - size, inside if has_objects else None)
+            size += _memory_without_extensions(value, limit - size, inside if has_objects else None)
             size += _object_memory(value) if depth else 0
         if not inside:
             return size
     return limit + 1
 
 
-def _own_memory(part: bytes, limit: int, inside: list[bytes] | None) -> int:
+def _memory_without_extensions(part: bytes, limit: int, inside: list[bytes] | None) -> int:
     """Return the memory of a value without its extensions, which are added to *inside*."""
     is_tagged = part[:1] == _TAGGED
     pointer, list_ = (_COPIED_POINTER, _COPIED_LIST) if is_tagged else (_POINTER, _LIST)
@@ -208,7 +208,7 @@ def _own_memory(part: bytes, limit: int, inside: list[bytes] | None) -> int:
             size += number * (pointer + run_sizes[kind])
             at = run.end()
             continue
-        length, body = _head(part, at, first)
+        length, body = _read_length(part, at, first)
         size += pointer
         if first & 0xF0 == 0x90 or first in (0xDC, 0xDD):
             size += list_
@@ -221,7 +221,7 @@ def _own_memory(part: bytes, limit: int, inside: list[bytes] | None) -> int:
                 size += _map_memory(1) + _LEAF_TAGS.get(tag, 128)
                 body += 1 + len(tag)
                 if tag in (b"~s", b"~f") and body < end:
-                    members, _ = _head(part, body, part[body])
+                    members, _ = _read_length(part, body, part[body])
                     size += set_memory(min(members, end - body))
             else:
                 size += (1 + is_tagged) * _map_memory(min(length, end - at))
@@ -238,7 +238,7 @@ def _own_memory(part: bytes, limit: int, inside: list[bytes] | None) -> int:
     return size
 
 
-def _head(part: bytes, at: int, first: int) -> tuple[int, int]:
+def _read_length(part: bytes, at: int, first: int) -> tuple[int, int]:
     """Return the length of a value, in bytes or in members, and where its content begins."""
     if 0x80 <= first < 0xA0:
         return first & 0x0F, at + 1
@@ -310,7 +310,7 @@ def check_members(members: Sequence[Any]) -> None:
     for member in members:
         group = groups.setdefault(hash(member), [])
         for other in group:
-            allowed -= _comparison(member, other, allowed)
+            allowed -= _count_comparison_steps(member, other, allowed)
             if allowed < 0:
                 raise Colliding
             if member == other:
@@ -319,7 +319,7 @@ def check_members(members: Sequence[Any]) -> None:
             group.append(member)
 
 
-def _comparison(a: Any, b: Any, limit: int) -> int:
+def _count_comparison_steps(a: Any, b: Any, limit: int) -> int:
     """Return how many steps it takes to compare two values, at most one more than *limit*."""
     kinds = {type(a), type(b)}
     if kinds == {int, Decimal}:  # which converts the int to the other base
@@ -330,14 +330,14 @@ def _comparison(a: Any, b: Any, limit: int) -> int:
         for left, right in zip(a, b, strict=False):
             if steps > limit:
                 break
-            steps += _comparison(left, right, limit - steps)
+            steps += _count_comparison_steps(left, right, limit - steps)
         return steps
     if kinds == {frozenset}:  # whose members may have equal hashes again
-        return min(_weight(a, limit) * _weight(b, limit), limit + 1)
+        return min(_count_nested_members(a, limit) * _count_nested_members(b, limit), limit + 1)
     return 1
 
 
-def _weight(value: Any, limit: int) -> int:
+def _count_nested_members(value: Any, limit: int) -> int:
     weight, level = 0, [value]
     while level and weight <= limit:
         weight += len(level)
@@ -365,7 +365,7 @@ def _check_list_keys(part: bytes) -> None:
         pass  # there are keys that are no texts, or this is no MessagePack
     else:
         return
-    for ranges in _list_keys(part):
+    for ranges in _find_list_keys(part):
         keys = [
             _as_key(ormsgpack.unpackb(part[low:high], option=ormsgpack.OPT_NON_STR_KEYS))
             for low, high in ranges
@@ -377,7 +377,7 @@ def _as_key(tree: Any) -> Any:
     return tuple(map(_as_key, tree)) if type(tree) is list else tree
 
 
-def _list_keys(part: bytes) -> list[list[tuple[int, int]]]:
+def _find_list_keys(part: bytes) -> list[list[tuple[int, int]]]:
     """Return for each map the ranges of bytes of its keys that are lists."""
     found: list[list[tuple[int, int]]] = []
     # Of each open container: values left, whether it is a map, its keys, its first byte.
@@ -389,7 +389,7 @@ def _list_keys(part: bytes) -> list[list[tuple[int, int]]]:
         if first not in (0x80, 0x90) and (run := _RUNS.match(part, at)) is not None:
             at += _WIDTHS[run.lastindex or 0]
         else:
-            length, body = _head(part, at, first)
+            length, body = _read_length(part, at, first)
             if 0x80 <= first < 0xA0 or 0xDC <= first <= 0xDF:
                 is_map = first & 0xF0 == 0x80 or first in (0xDE, 0xDF)
                 left = length * (2 if is_map else 1)
@@ -461,12 +461,12 @@ class _Foreign:
 
     def unpack(self, extension: Callable[[int, bytes], Any]) -> Any:
         """Parse the value; *extension* makes what an extension stands for."""
-        self._add(_quick_bound(self._encoded))
+        self._add_memory(_most_memory(self._encoded))
         _check_list_keys(self._encoded)
 
         def checked(code: int, content: bytes) -> Any:
             try:
-                self._check(content)
+                self._check_extension(content)
             except (Oversized, Colliding) as error:
                 self._refusal = error
                 raise
@@ -479,28 +479,28 @@ class _Foreign:
                 raise self._refusal from None
             raise
 
-    def _check(self, content: bytes) -> None:
+    def _check_extension(self, content: bytes) -> None:
         heads = len(content) - len(content.translate(None, _EXTENSION_HEADS))
         has_sets = _BUILTINS in content
         if not self._is_counted:
             if has_sets or b"compile" in content:
-                self._count()
+                self._count_exactly()
             # Of the extensions in it, each begins with one of the heads and copies its bytes.
             objects = (1 + heads) * _FOREIGN_OBJECT + min(heads, _MAX_NESTING) * len(content)
-            self._add(_quick_bound(content) + objects)
+            self._add_memory(_most_memory(content) + objects)
         _check_list_keys(content)
         if heads or has_sets:
-            _foreign_object(content)
+            _stand_in_of_object(content)
 
-    def _add(self, most: int) -> None:
+    def _add_memory(self, most: int) -> None:
         self._most += most
         if self._most > self._limit:
-            self._count()
+            self._count_exactly()
 
-    def _count(self) -> None:
+    def _count_exactly(self) -> None:
         """Count all of the value, where the most that it may take is not enough to know."""
         if not self._is_counted:
-            size = _memory(self._encoded, self._limit, has_objects=True)
+            size = _decoded_memory(self._encoded, self._limit, has_objects=True)
             if size > self._limit:
                 raise Oversized(size, self._limit)
             self._is_counted = True
@@ -510,7 +510,7 @@ class _Unhashed:
     """Stand-in of an object whose hash cannot be foreseen, or that is not made at all."""
 
 
-def _foreign_object(content: bytes, depth: int = 1) -> Any:
+def _stand_in_of_object(content: bytes, depth: int = 1) -> Any:
     """Return a stand-in of an extension's object, with the same hash if that can be foreseen.
 
     Raises:
@@ -522,7 +522,7 @@ def _foreign_object(content: bytes, depth: int = 1) -> Any:
 
     def inner(_: int, found: bytes) -> Any:
         try:
-            return _foreign_object(found, depth + 1)
+            return _stand_in_of_object(found, depth + 1)
         except Colliding as error:
             refusal.append(error)
             raise
@@ -622,16 +622,16 @@ def check_json(document: bytes | str) -> None:
     text = len(encoded)
     if b"\\u" in encoded or not encoded.isascii():
         text *= 4 if b"\\u" in encoded or _ASTRAL.search(encoded) else 2
-    size = 2 * text + _count_signs(encoded)
+    size = 2 * text + _memory_of_signs(encoded)
     if size > limit:
         for string in _STRINGS.finditer(encoded):
-            size -= _count_signs(encoded[string.start() + 1 : string.end() - 1])
+            size -= _memory_of_signs(encoded[string.start() + 1 : string.end() - 1])
             if size <= limit:
                 return
         raise Oversized(size, limit)
 
 
-def _count_signs(document: bytes) -> int:
+def _memory_of_signs(document: bytes) -> int:
     return sum(document.count(sign) * size for sign, size in _JSON_SIGNS)
 
 
@@ -713,14 +713,14 @@ def check_protobuf(encoded: bytes, descriptor: Any) -> None:
     while open_ and size <= limit:
         at, end, kind = open_.pop()
         while at < end and size <= limit:
-            tag, at = _varint(encoded, at)
+            tag, at = _parse_varint(encoded, at)
             if tag & 7 != 2:
                 if tag & 7 == 0:
-                    _, at = _varint(encoded, at)
+                    _, at = _parse_varint(encoded, at)
                 at += _SKIPPED.get(tag & 7, 0)
                 size += _POINTER
                 continue
-            length, at = _varint(encoded, at)
+            length, at = _parse_varint(encoded, at)
             field = kind.fields_by_number.get(tag >> 3)
             inner = None if field is None else field.message_type
             size += _OBJECT
@@ -732,7 +732,7 @@ def check_protobuf(encoded: bytes, descriptor: Any) -> None:
         raise Oversized(size, limit)
 
 
-def _varint(encoded: bytes, at: int) -> tuple[int, int]:
+def _parse_varint(encoded: bytes, at: int) -> tuple[int, int]:
     """Return a number of variable length, and where it ends."""
     number = shift = 0
     while at < len(encoded) and shift < 70:

@@ -33,10 +33,10 @@ def decode_cursor(listing: str, cursor: str, kinds: Sequence[Kind]) -> list[Any]
         InvalidArgument: *cursor* is not one of this listing.
     """
     try:
-        name, *values = _parse(cursor)
+        name, *values = _parse_cursor(cursor)
         if name != listing or len(values) != len(kinds):
             raise ValueError
-        return [_value(value, kind) for value, kind in zip(values, kinds, strict=True)]
+        return [_check_value(value, kind) for value, kind in zip(values, kinds, strict=True)]
     except (ValueError, TypeError, RecursionError):
         raise InvalidArgument("this cursor is not one that this list gave out") from None
 
@@ -44,20 +44,20 @@ def decode_cursor(listing: str, cursor: str, kinds: Sequence[Kind]) -> list[Any]
 def is_of_listing(listing: str, cursor: str) -> bool:
     """Return whether a cursor says that it is one of a listing."""
     try:
-        name, *_ = _parse(cursor)
+        name, *_ = _parse_cursor(cursor)
     except (ValueError, TypeError, RecursionError):
         return False
     return bool(name == listing)
 
 
-def _parse(cursor: str) -> Any:
+def _parse_cursor(cursor: str) -> Any:
     if len(cursor) > _MOST:
         raise ValueError
     padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
     return parse_json(base64.b64decode(padded, altchars=b"-_", validate=True))
 
 
-def _value(value: Any, kind: Kind) -> Any:
+def _check_value(value: Any, kind: Kind) -> Any:
     if kind is object:
         return value
     if kind is datetime:

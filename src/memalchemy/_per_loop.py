@@ -93,7 +93,7 @@ class PerLoop(Generic[P]):
 
         The caller ends with `Pool.give_back`.
         """
-        self._leave_to_the_parent()
+        self._leave_pools_to_the_parent()
         loop = asyncio.get_running_loop()
         ended: list[tuple[asyncio.AbstractEventLoop, P]] = []
         with self._lock:
@@ -101,34 +101,34 @@ class PerLoop(Generic[P]):
             if pool is None:
                 pool = self._make()
                 pool.abandon = self._abandon
-                ended = self._take_ended()
+                ended = self._take_ended_pools()
                 self._pools[loop] = pool
             pool.busy += 1
-        self._end(ended)
+        self._end_pools(ended)
         return pool
 
     def current(self) -> P | None:
         """Return the pool of the running loop; ``None`` if it has made none."""
-        self._leave_to_the_parent()
+        self._leave_pools_to_the_parent()
         return self._pools.get(asyncio.get_running_loop())
 
     async def close(self) -> None:
         """Close the pool of the running loop, and those of loops that have ended."""
-        self._leave_to_the_parent()
+        self._leave_pools_to_the_parent()
         with self._lock:
             pool = self._pools.pop(asyncio.get_running_loop(), None)
-            ended = self._take_ended()
-        self._end(ended)
+            ended = self._take_ended_pools()
+        self._end_pools(ended)
         if pool is not None:
             await pool.close()
 
     def end_all(self) -> None:
         """Close all connections at once, in any thread. Nobody uses them any more."""
-        self._leave_to_the_parent()
+        self._leave_pools_to_the_parent()
         pools, self._pools = self._pools, {}
-        self._end(list(pools.items()))
+        self._end_pools(list(pools.items()))
 
-    def _take_ended(self) -> list[tuple[asyncio.AbstractEventLoop, P]]:
+    def _take_ended_pools(self) -> list[tuple[asyncio.AbstractEventLoop, P]]:
         """Remove and return the pools of loops that are closed, or do not run.
 
         A loop that does not run may run again, and then it opens new connections. What it has
@@ -141,7 +141,7 @@ class PerLoop(Generic[P]):
         ]
         return [(loop, self._pools.pop(loop)) for loop in ended]
 
-    def _end(self, pools: list[tuple[asyncio.AbstractEventLoop, P]]) -> None:
+    def _end_pools(self, pools: list[tuple[asyncio.AbstractEventLoop, P]]) -> None:
         for loop, pool in pools:
             if not loop.is_running():
                 _end_without_loop(pool, loop, self._close_without_loop)
@@ -152,7 +152,7 @@ class PerLoop(Generic[P]):
                 with suppress(RuntimeError):  # it was closed meanwhile
                     loop.call_soon_threadsafe(in_loop, context=Context())
 
-    def _leave_to_the_parent(self) -> None:
+    def _leave_pools_to_the_parent(self) -> None:
         if self._pid != os.getpid():
             _inherited.append(self._pools)
             self._pools = {}
@@ -177,9 +177,9 @@ class _EndInLoop:
 
     def __call__(self) -> None:
         self._pool.end(self._pool.abandon)
-        self._loop.call_soon(self._has_ended)
+        self._loop.call_soon(self._forget_finalizer)
 
-    def _has_ended(self) -> None:
+    def _forget_finalizer(self) -> None:
         self._dropped.detach()
 
 

@@ -141,13 +141,13 @@ def like_patterns(namespace: NamespacePattern) -> list[str]:
     choices = [["/" if rest is namespace else "%/"]]
     for at, part in enumerate(rest, 1):
         if isinstance(part, str):
-            choices.append([_escaped(part)])
+            choices.append([_escape_for_like(part)])
         else:
             choices.append(["%"] if at == len(rest) else ["", "%/"])
     return ["".join(chosen) for chosen in product(*choices)]
 
 
-def _escaped(part: str) -> str:
+def _escape_for_like(part: str) -> str:
     encoded = encode_namespace((part,))[1:]
     for sign in ("\\", "%", "_"):
         encoded = encoded.replace(sign, "\\" + sign)
@@ -167,9 +167,9 @@ class Adapters:
         Raises:
             MemalchemyError: the package that has it cannot be used; the message names it.
         """
-        found = self._registered.get(root) or _built_in().get(root)
+        found = self._registered.get(root) or _built_in_declarations().get(root)
         if found is None and root in entry_points(GROUP):
-            found = load_entry_point(GROUP, root, "adapter", _problem)
+            found = load_entry_point(GROUP, root, "adapter", _problem_of_declaration)
             self.add(found)
         return found
 
@@ -179,7 +179,7 @@ class Adapters:
 
     def all(self) -> list[AdapterDeclaration]:
         """Return all declarations, memalchemy's own first."""
-        roots = dict.fromkeys([*_built_in(), *self._registered, *entry_points(GROUP)])
+        roots = dict.fromkeys([*_built_in_declarations(), *self._registered, *entry_points(GROUP)])
         return [found for root in roots if (found := self.get(root)) is not None]
 
     def add(self, declaration: AdapterDeclaration) -> None:
@@ -210,7 +210,7 @@ def register_adapter(declaration: AdapterDeclaration, *, replace: bool = False) 
     Raises:
         ValueError: another one has the same root, and *replace* is not set.
     """
-    if problem := _problem(declaration, getattr(declaration, "root", "")):
+    if problem := _problem_of_declaration(declaration, getattr(declaration, "root", "")):
         raise TypeError(f"{declaration!r} {problem}")
     known = ADAPTERS.get(declaration.root)
     if not replace and known is not None and known != declaration:
@@ -244,12 +244,12 @@ def internal_patterns() -> list[str]:
     return found
 
 
-def _built_in() -> Mapping[str, AdapterDeclaration]:
+def _built_in_declarations() -> Mapping[str, AdapterDeclaration]:
     found: Mapping[str, AdapterDeclaration] = wired("adapters")
     return found
 
 
-def _problem(declaration: Any, root: str) -> str | None:
+def _problem_of_declaration(declaration: Any, root: str) -> str | None:
     """Return why *declaration* cannot be that of the adapter of *root*; ``None`` if it can."""
     if not isinstance(declaration, AdapterDeclaration):
         return "is no memalchemy.adapters.AdapterDeclaration"

@@ -64,13 +64,13 @@ class Storage:
 
     def bind_processor(self, type_: TypeEngine[Any], dialect: Dialect) -> Processor:
         """Return `write` followed by the bind processor of *type_*, the type on *dialect*."""
-        return _composed(self.write, type_.bind_processor(dialect))
+        return _compose(self.write, type_.bind_processor(dialect))
 
     def result_processor(
         self, type_: TypeEngine[Any], dialect: Dialect, coltype: object
     ) -> Processor:
         """Return the result processor of *type_*, the type on *dialect*, followed by `read`."""
-        return _composed(type_.result_processor(dialect, coltype), self.read)
+        return _compose(type_.result_processor(dialect, coltype), self.read)
 
 
 class _JsonStorage(Storage):
@@ -103,7 +103,7 @@ def is_no_metadata(value: Any) -> bool:
     return type(value) is dict and not value
 
 
-def _composed(first: Processor, then: Processor) -> Processor:
+def _compose(first: Processor, then: Processor) -> Processor:
     if first is None or then is None:
         return first or then
     return lambda value: then(first(value))
@@ -194,7 +194,7 @@ class Key(StoredType[str]):
         self.length = length
 
     def storage(self, types: ColumnTypes) -> Storage:
-        return Storage(types.string(self.length), _encoded_id, _decoded_id)
+        return Storage(types.string(self.length), _encode_optional_id, _decode_optional_id)
 
 
 class Path(Key):
@@ -346,11 +346,11 @@ def uuid_of_bytes(stored: bytes | None) -> UUID | None:
     return None if stored is None else UUID(bytes=bytes(stored))
 
 
-def _encoded_id(value: str | None) -> str | None:
+def _encode_optional_id(value: str | None) -> str | None:
     return None if value is None else encode_id(value)
 
 
-def _decoded_id(stored: str | None) -> str | None:
+def _decode_optional_id(stored: str | None) -> str | None:
     return None if stored is None else decode_id(stored)
 
 

@@ -113,6 +113,6 @@ def test_the_check_of_a_state_of_messages_costs_no_walk(monkeypatch: pytest.Monk
     form, data = JsonPlusSerializer().dumps_typed(
         {"messages": [messages.HumanMessage(f"message {n} " * 30) for n in range(1_000)]}
     )
-    monkeypatch.setattr(bounds, "_memory", None)
+    monkeypatch.setattr(bounds, "_decoded_memory", None)
     assert form == "msgpack"
     bounds.check_foreign(data)

@@ -229,7 +229,7 @@ class Checkpointer(Generic[State]):
         self._saver = Saver(
             db,
             self._cache,
-            _check_indexed(index_text),
+            _check_index_text(index_text),
             retention,
             max_chain_depth,
             compression_level,
@@ -374,7 +374,9 @@ class Checkpointer(Generic[State]):
             expires_at=None if life is None else now + life,
             **conditions,
         )
-        with operation("checkpoint.save", **self._about(log.thread_id, checkpoint_id)) as event:
+        with operation(
+            "checkpoint.save", **self._event_fields(log.thread_id, checkpoint_id)
+        ) as event:
             await self._saver.save(request, connection, event)
         return checkpoint_id
 
@@ -463,7 +465,7 @@ class Checkpointer(Generic[State]):
             KeyMissing, NotEncrypted: the database's keys are not those of the stored state.
         """
         log = self._log(thread_id)
-        _check_optional(checkpoint_id)
+        _check_optional_id(checkpoint_id)
         found = await self._load(log, checkpoint_id, connection)
         return None if found is None else found[1]
 
@@ -473,7 +475,9 @@ class Checkpointer(Generic[State]):
         """Return a checkpoint, the newest without an id, and its state."""
         now, d = datetime.now(UTC), self.db.dialect
         known = self._cache.get(log)
-        with operation("checkpoint.load", **self._about(log.thread_id, checkpoint_id)) as event:
+        with operation(
+            "checkpoint.load", **self._event_fields(log.thread_id, checkpoint_id)
+        ) as event:
             found = await self.db.run(
                 partial(load.load_chain, d, log, checkpoint_id, now, self.db.signing, known),
                 READ,
@@ -506,7 +510,7 @@ class Checkpointer(Generic[State]):
         for checkpoint_id in (a, b):
             state = await plain.load(thread_id, checkpoint_id, connection=connection)
             if state is None:
-                raise _missing(thread_id, checkpoint_id)
+                raise _checkpoint_missing(thread_id, checkpoint_id)
             states.append(state)
         return diff.diff(*states)
 
@@ -526,7 +530,7 @@ class Checkpointer(Generic[State]):
         connection: HostConnection | None = None,
     ) -> bool:
         """Return whether the checkpoint exists; without an id, whether the thread has any."""
-        return await self._info(thread_id, checkpoint_id, connection) is not None
+        return await self._find_info(thread_id, checkpoint_id, connection) is not None
 
     async def list_checkpoints(
         self, thread_id: str, limit: int = 10, *, connection: HostConnection | None = None
@@ -565,11 +569,11 @@ class Checkpointer(Generic[State]):
             raise ValueError("several logs have no order of positions: give order='id'")
         if order == "position":
             assert thread_id is not None
-            pages = await self._by_position(thread_id, before, left, connection)
+            pages = await self._scan_by_position(thread_id, before, left, connection)
             if before is None:
-                pages = self._held_to_head(self._log(thread_id), pages, connection)
+                pages = self._verify_pages(self._log(thread_id), pages, connection)
         else:
-            pages = self._by_id(thread_id, before, below, connection)
+            pages = self._scan_by_id(thread_id, before, below, connection)
         async with aclosing(pages):
             async for rows in pages:
                 for row in rows[:left]:
@@ -578,7 +582,7 @@ class Checkpointer(Generic[State]):
                 if left is not None and left <= 0:
                     return
 
-    async def _held_to_head(
+    async def _verify_pages(
         self, log: Log, pages: Any, connection: HostConnection | None
     ) -> AsyncIterator[Any]:
         """Yield the pages of a listing, and check that the newest checkpoint is in it.
@@ -596,7 +600,7 @@ class Checkpointer(Generic[State]):
         every = partial(check_all_checkpoints, d, log, signatures, keys)
         await run_check(self.db, every, READ_REPLICA, connection=connection)
 
-    async def _by_position(
+    async def _scan_by_position(
         self,
         thread_id: str,
         before: str | None,
@@ -617,14 +621,14 @@ class Checkpointer(Generic[State]):
             replica_ok=True,
         )
 
-    def _by_id(
+    def _scan_by_id(
         self,
         thread_id: str | None,
         before: str | None,
         below: bool,
         connection: HostConnection | None,
     ) -> Any:
-        _check_optional(before)
+        _check_optional_id(before)
         if thread_id is None:
             scope = "tenant" if below else "namespace"
         else:
@@ -654,7 +658,7 @@ class Checkpointer(Generic[State]):
 
         The keys are the fields of `CheckpointInfo`.
         """
-        info = await self._info(thread_id, checkpoint_id, connection)
+        info = await self._find_info(thread_id, checkpoint_id, connection)
         return None if info is None else info.as_dict()
 
     async def query_by_metadata(
@@ -688,13 +692,13 @@ class Checkpointer(Generic[State]):
             if len(equal) == len(rows) or len(rows) < limit:
                 break
         found: list[Any] = [listing.info(self.db, row).as_dict() for row in equal]
-        return await self._with_data(found, connection) if data else found
+        return await self._add_states(found, connection) if data else found
 
     async def list_with_metadata(
         self, limit: int = 100, *, connection: HostConnection | None = None
     ) -> list[CheckpointRecord]:
         """Return the newest checkpoints of all threads, newest first, as `get_metadata`."""
-        return await self._listed(listing.list_newest(self.db.dialect), limit, connection)
+        return await self._run_listing(listing.list_newest(self.db.dialect), limit, connection)
 
     async def list_threads(
         self,
@@ -765,7 +769,7 @@ class Checkpointer(Generic[State]):
         """
         log = self._log(thread_id)
         binds = log.binds()
-        statement, check = listing.measure_log(self.db.dialect), self._check_of(log)
+        statement, check = listing.measure_log(self.db.dialect), self._program_checking(log)
         rows = await run_query(self.db, statement, binds, connection, replica_ok=True, check=check)
         count, raw, stored, full = tuple(rows[0])
         return {
@@ -827,7 +831,7 @@ class Checkpointer(Generic[State]):
             }
             for score, row in best
         ]
-        return await self._with_data(found, connection) if data else found
+        return await self._add_states(found, connection) if data else found
 
     async def search_data(
         self,
@@ -852,7 +856,7 @@ class Checkpointer(Generic[State]):
         """
         limit = check_limit(limit)
         left = None if among is None else check_limit(among, "among")
-        wanted = Filter.parse({"$value": {_pointer(path): {"$eq": value}}})
+        wanted = Filter.parse({"$value": {_to_pointer(path): {"$eq": value}}})
         assert wanted is not None
         found: list[CheckpointWithData] = []
         threads = ThreadListing(self.db, self._path, "checkpoints", "*")
@@ -863,7 +867,7 @@ class Checkpointer(Generic[State]):
                         if len(found) == limit or left == 0:
                             return found
                         left = None if left is None else left - 1
-                        found += await self._newest_if(wanted, row.thread_id, connection)
+                        found += await self._newest_if_matching(wanted, row.thread_id, connection)
         return found
 
     # --- Branches and copies ----------------------------------------------------------------------
@@ -889,7 +893,7 @@ class Checkpointer(Generic[State]):
             Conflict: the new thread holds something in a namespace that is copied.
             ValueError: the new thread is the old one.
         """
-        with operation("checkpoint.fork", **self._about(thread_id, checkpoint_id)) as event:
+        with operation("checkpoint.fork", **self._event_fields(thread_id, checkpoint_id)) as event:
             info = await self._require_info(thread_id, checkpoint_id, connection)
             target = new_thread_id
             if target is None:
@@ -899,14 +903,14 @@ class Checkpointer(Generic[State]):
             event.checkpoint_id, event.details["to"] = info.checkpoint_id, target
             source, to = self._log(thread_id), self._log(target)
             self._cache.drop_thread(to.tenant, target)
-            parts = await self._parts(source, connection)
+            parts = await self._logs_of_thread(source, connection)
             if len(parts) == 1:
                 copied = await self._fork_log(source, to, info.checkpoint_id, connection, event)
             else:
                 async with self._transaction(connection) as tx:
                     copied = await self._fork_parts(source, to, info.checkpoint_id, tx, event)
             if not copied:
-                raise _missing(thread_id, info.checkpoint_id)
+                raise _checkpoint_missing(thread_id, info.checkpoint_id)
         return target
 
     async def _fork_parts(
@@ -914,18 +918,18 @@ class Checkpointer(Generic[State]):
     ) -> bool:
         """Copy a log up to a checkpoint, and the other logs of its thread as they were then."""
         await self._lock(source, tx)
-        _, *others = await self._parts(source, tx)
+        _, *others = await self._logs_of_thread(source, tx)
         main = [info async for info in self.history(source.thread_id, connection=tx)]
         if not await self._fork_log(source, to, checkpoint_id, tx, event):
             return False
         is_newest = bool(main) and main[0].checkpoint_id == checkpoint_id
-        origin = _origin(source)
+        origin = _origin_of_parts(source)
         for part in others:
             until = None
             if not is_newest:
                 if origin is None:
                     continue
-                infos = await self._infos(part, tx)
+                infos = await self._all_infos(part, tx)
                 until = newest_of_branch(main, checkpoint_id, infos, origin)
                 if until is None:
                     continue
@@ -981,7 +985,7 @@ class Checkpointer(Generic[State]):
         now = datetime.now(UTC)
         scope = "below" if below else "all" if all_namespaces else "own"
         self._cache.drop_thread(target.tenant, dest_thread_id)
-        with operation("checkpoint.copy", **self._about(source_thread_id, None)) as event:
+        with operation("checkpoint.copy", **self._event_fields(source_thread_id, None)) as event:
             event.details["to"] = dest_thread_id
             return await self.db.run(
                 partial(self._copy_logs, source, target, scope, now),
@@ -1031,10 +1035,10 @@ class Checkpointer(Generic[State]):
         for text, what in ((task_id, "task_id"), (task_path, "task_path")):
             if not isinstance(text, str):
                 raise TypeError(f"{what} must be a str, not {type(text).__name__}")
-        given = [_pair(write) for write in check_list(writes, "writes")]
+        given = [_check_pair(write) for write in check_list(writes, "writes")]
         places = list(range(len(given)))
         if indexes is not None:
-            places = [_check_index(index) for index in check_list(indexes, "indexes")]
+            places = [_check_write_index(index) for index in check_list(indexes, "indexes")]
         if len(places) != len(given):
             raise ValueError(f"indexes= has {len(places)} places for {len(given)} writes")
         if made_at is not None:
@@ -1042,7 +1046,7 @@ class Checkpointer(Generic[State]):
         if not given:
             return
         content = [(place, *write) for place, write in zip(places, given, strict=True)]
-        with operation("checkpoint.write", **self._about(thread_id, checkpoint_id)) as event:
+        with operation("checkpoint.write", **self._event_fields(thread_id, checkpoint_id)) as event:
             await put_writes(
                 self.db,
                 self._saver.roads,
@@ -1067,7 +1071,7 @@ class Checkpointer(Generic[State]):
         check_name(checkpoint_id, "checkpoint_id")
         binds = log.binds() | {"p_checkpoint_id": checkpoint_id} | write_key_range(checkpoint_id)
         statement = pending_writes.read_writes(self.db.dialect)
-        check = self._check_of(log)
+        check = self._program_checking(log)
         rows = await run_query(self.db, statement, binds, connection, check=check)
         return load.decode_pending_writes(log, checkpoint_id, rows, self.db.keyring)
 
@@ -1087,13 +1091,15 @@ class Checkpointer(Generic[State]):
         """
         log = self._log(thread_id)
         rows: dict[str, list[Any]] = {}
-        for row in await self._read_writes(log, _check_ids(checkpoint_ids), connection):
+        for row in await self._read_write_rows(
+            log, _check_checkpoint_ids(checkpoint_ids), connection
+        ):
             rows.setdefault(row.label, []).append(row)
         return {
             one: load.decode_pending_writes(log, one, rows[one], self.db.keyring) for one in rows
         }
 
-    async def _read_writes(
+    async def _read_write_rows(
         self, log: Log, ids: Sequence[str], connection: HostConnection | None
     ) -> list[Any]:
         """Read the rows of the pending writes of some checkpoints."""
@@ -1101,11 +1107,11 @@ class Checkpointer(Generic[State]):
         statement = pending_writes.read_writes_of_checkpoints(self.db.dialect)
         for listed in pending_writes.bind_write_keys(self.db.dialect, ids):
             binds = log.binds() | listed
-            check = self._check_of(log)
+            check = self._program_checking(log)
             rows += await run_query(self.db, statement, binds, connection, check=check)
         return rows
 
-    def _check_of(self, log: Log) -> Callable[[], Program[None]]:
+    def _program_checking(self, log: Log) -> Callable[[], Program[None]]:
         """Return the program that checks a log, some rows of which were read, against its head."""
         return partial(check_nothing_missing, self.db.dialect, log, self.db.signing)
 
@@ -1130,12 +1136,12 @@ class Checkpointer(Generic[State]):
             Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
         """
         log = self._log(thread_id)
-        _check_optional(checkpoint_id)
+        _check_optional_id(checkpoint_id)
         if newest_by not in ("position", "id"):
             raise ValueError(f"newest_by is 'position' or 'id', not {newest_by!r}")
         now, d = datetime.now(UTC), self.db.dialect
         known = self._cache.get(log) if connection is None else None
-        with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
+        with operation("checkpoint.load", **self._event_fields(thread_id, checkpoint_id)) as event:
             made = await self.db.run(
                 partial(load.load_snapshot, d, log, checkpoint_id, newest_by, now, self.db.signing),
                 READ,
@@ -1166,7 +1172,7 @@ class Checkpointer(Generic[State]):
         Two round trips for each 20.
         """
         log, d = self._log(thread_id), self.db.dialect
-        ids = _check_ids(checkpoint_ids)
+        ids = _check_checkpoint_ids(checkpoint_ids)
         for first in range(0, len(ids), STATES):
             some = ids[first : first + STATES]
             rows: list[Any] = []
@@ -1177,7 +1183,7 @@ class Checkpointer(Generic[State]):
                     log.binds() | listed,
                     connection,
                 )
-            writes = await self._read_writes(log, some, connection)
+            writes = await self._read_write_rows(log, some, connection)
             decode = partial(load.decode_snapshots, log, rows, writes, self.db.keyring)
             found = await off_loop(sum(len(row.payload) for row in rows), decode)
             for one in some:
@@ -1240,7 +1246,7 @@ class Checkpointer(Generic[State]):
             NotFound: the thread has no log in this namespace, or it has expired.
         """
         log, checked = self._log(thread_id), check_metadata(metadata)
-        with operation("checkpoint.set_metadata", **self._about(thread_id, None)) as event:
+        with operation("checkpoint.set_metadata", **self._event_fields(thread_id, None)) as event:
             program = partial(set_thread_metadata, self.db.dialect, log, checked, datetime.now(UTC))
             if not await self.db.run(program, WRITE_STATEMENT, connection=connection, event=event):
                 raise NotFound(f"there is no thread {thread_id!r} in this namespace")
@@ -1275,9 +1281,11 @@ class Checkpointer(Generic[State]):
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
         """
-        _check_optional(checkpoint_id)
+        _check_optional_id(checkpoint_id)
         log, d, now = self._log(thread_id), self.db.dialect, datetime.now(UTC)
-        with operation("checkpoint.delete", **self._about(thread_id, checkpoint_id)) as event:
+        with operation(
+            "checkpoint.delete", **self._event_fields(thread_id, checkpoint_id)
+        ) as event:
             if checkpoint_id is None:
                 self._cache.drop_thread(log.tenant, thread_id)
                 scope = "below" if below else "all" if all_namespaces else "own"
@@ -1308,7 +1316,7 @@ class Checkpointer(Generic[State]):
         if not ids:
             return 0
         self._cache.drop(log)
-        with operation("checkpoint.delete", **self._about(thread_id, None)) as event:
+        with operation("checkpoint.delete", **self._event_fields(thread_id, None)) as event:
             return await self.db.run(
                 partial(delete_checkpoints, self.db.dialect, log, ids, now),
                 WRITE_ROWS,
@@ -1348,7 +1356,7 @@ class Checkpointer(Generic[State]):
         """
         rules = Retention(keep_last, keep_every, older_than)
         now = datetime.now(UTC)
-        scope, scope_binds = self._scope(thread_id, all_namespaces)
+        scope, scope_binds = self._scope_of_logs(thread_id, all_namespaces)
         run = RetentionRun(
             self.db,
             self._cache,
@@ -1386,7 +1394,7 @@ class Checkpointer(Generic[State]):
             for head in heads:
                 if head.namespace != path:
                     found[Log(self.db.tenant, head.thread_id, path)] = None
-        return [main for main in found if _origin(main) is not None]
+        return [main for main in found if _origin_of_parts(main) is not None]
 
     async def _prune_thread(
         self, main: Log, whole: RetentionRun, event: Event, dry_run: bool
@@ -1400,11 +1408,11 @@ class Checkpointer(Generic[State]):
             damage=Damage(),
             now=Progress(0, 0),
         )
-        whole.add(await self._parts(main, run.connection), 0, 0)
-        before = await self._infos(main, run.connection)
+        whole.add(await self._logs_of_thread(main, run.connection), 0, 0)
+        before = await self._all_infos(main, run.connection)
         going = await run.list_going(main) if dry_run else set()
         pruned = await run.run(event, None, dry_run=dry_run)
-        left = before if dry_run else await self._infos(main, run.connection)
+        left = before if dry_run else await self._all_infos(main, run.connection)
         remaining = frozenset(one.checkpoint_id for one in left) - going
         pruned += await self._prune_parts(main, before, remaining, run.connection, event, dry_run)
         whole.add([], pruned, run.now.busy)
@@ -1419,13 +1427,13 @@ class Checkpointer(Generic[State]):
         dry_run: bool,
     ) -> int:
         """Delete what the checkpoints *left* of a log do not need in the others of its thread."""
-        declared, origin = thread_parts(log.namespace), _origin(log)
+        declared, origin = thread_parts(log.namespace), _origin_of_parts(log)
         assert declared is not None
         assert origin is not None
-        _, *others = await self._parts(log, connection)
+        _, *others = await self._logs_of_thread(log, connection)
         pruned = 0
         for part in others:
-            infos = await self._infos(part, connection)
+            infos = await self._all_infos(part, connection)
             needed = needed_of_part(
                 main,
                 left,
@@ -1483,7 +1491,7 @@ class Checkpointer(Generic[State]):
             cutoff = now - timedelta(days=older_than_days)
         else:
             raise ValueError("older_than_days must not be negative, nor over a thousand years")
-        scope, scope_binds = self._scope(None, all_namespaces)
+        scope, scope_binds = self._scope_of_logs(None, all_namespaces)
         run = RetentionRun(
             self.db,
             self._cache,
@@ -1506,7 +1514,7 @@ class Checkpointer(Generic[State]):
         """
         log, now = self._log(thread_id), datetime.now(UTC)
         self._cache.drop(log)
-        with operation("checkpoint.rewrite", **self._about(thread_id, None)) as event:
+        with operation("checkpoint.rewrite", **self._event_fields(thread_id, None)) as event:
             dropped = await self.db.run(
                 lambda: rewrite.rewrite_log(
                     self.db.dialect,
@@ -1653,7 +1661,7 @@ class Checkpointer(Generic[State]):
     def _log(self, thread_id: str) -> Log:
         return Log(self.db.tenant, check_thread_id(thread_id), self._path)
 
-    def _about(self, thread_id: str, checkpoint_id: str | None) -> dict[str, Any]:
+    def _event_fields(self, thread_id: str, checkpoint_id: str | None) -> dict[str, Any]:
         return {
             "tenant": self.db.tenant,
             "thread_id": thread_id,
@@ -1664,20 +1672,22 @@ class Checkpointer(Generic[State]):
         """Return the binds of this namespace; with *below* also of all under it."""
         return namespace_binds(self.db.tenant, self._path, below)
 
-    def _scope(self, thread_id: str | None, all_namespaces: bool) -> tuple[str, dict[str, Any]]:
+    def _scope_of_logs(
+        self, thread_id: str | None, all_namespaces: bool
+    ) -> tuple[str, dict[str, Any]]:
         """Return the scope of an operation over logs, as `bulk_delete` names it, with its binds."""
         if thread_id is not None:
             return "thread" if all_namespaces else "log", self._log(thread_id).head_binds()
         return "tenant" if all_namespaces else "namespace", self._namespace_binds(below=False)
 
-    async def _parts(self, log: Log, connection: HostConnection | None) -> list[Log]:
+    async def _logs_of_thread(self, log: Log, connection: HostConnection | None) -> list[Log]:
         """Return all logs of the thread to which *log* belongs, the main one first."""
         if thread_parts(log.namespace) is None:
             return [log]
         listed = partial(list_parts, self.db.dialect, log)
         return await self.db.run(listed, READ, connection=connection)
 
-    async def _infos(self, log: Log, connection: HostConnection | None) -> list[CheckpointInfo]:
+    async def _all_infos(self, log: Log, connection: HostConnection | None) -> list[CheckpointInfo]:
         """Return all checkpoints of a log of this tenant."""
         of = Checkpointer(self.db, namespace=decode_namespace(log.namespace))
         return [info async for info in of.history(log.thread_id, connection=connection)]
@@ -1724,11 +1734,11 @@ class Checkpointer(Generic[State]):
             copied |= yield from copy_log(d, from_, to, now, keyring=self.db.keyring)
         return copied
 
-    async def _info(
+    async def _find_info(
         self, thread_id: str, checkpoint_id: str | None, connection: HostConnection | None
     ) -> CheckpointInfo | None:
         log = self._log(thread_id)
-        _check_optional(checkpoint_id)
+        _check_optional_id(checkpoint_id)
         d, binds = self.db.dialect, log.binds()
         if checkpoint_id is None:
             statement: Executable = listing.list_checkpoints(d, before=False)
@@ -1747,12 +1757,12 @@ class Checkpointer(Generic[State]):
         self, thread_id: str, checkpoint_id: str | None, connection: HostConnection | None
     ) -> CheckpointInfo:
         """Return a checkpoint; raise `NotFound` if it does not exist."""
-        info = await self._info(thread_id, checkpoint_id, connection)
+        info = await self._find_info(thread_id, checkpoint_id, connection)
         if info is None:
-            raise _missing(thread_id, checkpoint_id)
+            raise _checkpoint_missing(thread_id, checkpoint_id)
         return info
 
-    async def _listed(
+    async def _run_listing(
         self,
         statement: Executable,
         limit: int,
@@ -1763,27 +1773,29 @@ class Checkpointer(Generic[State]):
         rows = await run_query(self.db, statement, given, connection, replica_ok=True)
         return [listing.info(self.db, row).as_dict() for row in rows]
 
-    async def _newest_if(
+    async def _newest_if_matching(
         self, wanted: Filter, thread_id: str, connection: HostConnection | None
     ) -> list[CheckpointWithData]:
         """The newest checkpoint of a thread with its state, if the state matches *wanted*."""
-        newest = await self._state_at(self._log(thread_id), None, connection)
+        newest = await self._load_state_at(self._log(thread_id), None, connection)
         if newest is None or not wanted.matches(newest[1], {}):
             return []
-        info = await self._info(thread_id, newest[0].checkpoint_id, connection)
+        info = await self._find_info(thread_id, newest[0].checkpoint_id, connection)
         return [] if info is None else [{**info.as_dict(), "data": newest[1]}]
 
-    async def _with_data(self, found: list[Any], connection: HostConnection | None) -> list[Any]:
+    async def _add_states(self, found: list[Any], connection: HostConnection | None) -> list[Any]:
         """Add the states to checkpoints, and leave out those that were deleted meanwhile."""
         whole = []
         for one in found:
             path = encode_namespace(one["namespace"])
             log = self._log(one["thread_id"])._replace(namespace=path)
-            if (stored := await self._state_at(log, one["checkpoint_id"], connection)) is not None:
+            if (
+                stored := await self._load_state_at(log, one["checkpoint_id"], connection)
+            ) is not None:
                 whole.append(one | {"data": stored[1]})
         return whole
 
-    async def _state_at(
+    async def _load_state_at(
         self, log: Log, checkpoint_id: str | None, connection: HostConnection | None
     ) -> tuple[Tip, dict[str, Any]] | None:
         return await self.db.run(
@@ -1796,11 +1808,11 @@ class Checkpointer(Generic[State]):
                 self.db.signing,
             ),
             READ,
-            decode=self._decoder(log),
+            decode=self._chain_decoder(log),
             connection=connection,
         )
 
-    def _decoder(self, log: Log) -> Any:
+    def _chain_decoder(self, log: Log) -> Any:
         return load.chain_decoder(log, self.db.keyring, self._cache.get(log))
 
     def _check_selectors(
@@ -1820,7 +1832,7 @@ class Checkpointer(Generic[State]):
             )
 
 
-def _origin(main: Log) -> Origin | None:
+def _origin_of_parts(main: Log) -> Origin | None:
     """Return the function that tells in which step of a log a checkpoint of a part was made."""
     declared = thread_parts(main.namespace)
     if declared is None or declared.origin is None:
@@ -1828,13 +1840,13 @@ def _origin(main: Log) -> Origin | None:
     return partial(declared.origin, decode_namespace(main.namespace))
 
 
-def _missing(thread_id: str, checkpoint_id: str | None) -> NotFound:
+def _checkpoint_missing(thread_id: str, checkpoint_id: str | None) -> NotFound:
     """Return the error for a checkpoint that an operation needs."""
     what = "any checkpoint" if checkpoint_id is None else f"checkpoint {checkpoint_id!r}"
     return NotFound(f"thread {thread_id!r} does not have {what}")
 
 
-def _check_optional(checkpoint_id: str | None) -> None:
+def _check_optional_id(checkpoint_id: str | None) -> None:
     """Raise unless *checkpoint_id* is an id, or ``None`` for the newest."""
     if checkpoint_id is not None:
         check_name(checkpoint_id, "checkpoint_id")
@@ -1851,7 +1863,7 @@ def _check_one_given(**selectors: object) -> None:
         )
 
 
-def _check_indexed(index_text: bool | Iterable[str]) -> bool | frozenset[str]:
+def _check_index_text(index_text: bool | Iterable[str]) -> bool | frozenset[str]:
     if isinstance(index_text, bool):
         return index_text
     if isinstance(index_text, (str, bytes)) or not isinstance(index_text, Iterable):
@@ -1860,25 +1872,25 @@ def _check_indexed(index_text: bool | Iterable[str]) -> bool | frozenset[str]:
     return frozenset(index_text)
 
 
-def _pointer(path: str) -> str:
+def _to_pointer(path: str) -> str:
     """Return *path* if it is a JSON pointer, else the pointer to a top-level key."""
     if not isinstance(path, str):
         raise TypeError(f"path is a key or a JSON pointer, not {type(path).__name__}")
     return path if path.startswith("/") else "/" + path.replace("~", "~0").replace("/", "~1")
 
 
-def _pair(write: Any) -> tuple[str, Any]:
+def _check_pair(write: Any) -> tuple[str, Any]:
     if not isinstance(write, (tuple, list)) or len(write) != 2 or not isinstance(write[0], str):
         raise TypeError('writes has pairs of a channel and a value: [("channel", 1)]')
     return write[0], write[1]
 
 
-def _check_index(index: object) -> int:
+def _check_write_index(index: object) -> int:
     if isinstance(index, bool) or not isinstance(index, int):
         raise TypeError(f"indexes has whole numbers, not {type(index).__name__}")
     return index
 
 
-def _check_ids(given: Sequence[str]) -> list[str]:
+def _check_checkpoint_ids(given: Sequence[str]) -> list[str]:
     """Return a list of the ids of checkpoints."""
     return [check_name(one, "checkpoint_id") for one in check_list(given, "checkpoint_ids")]

@@ -33,23 +33,23 @@ def _compare(a: Any, b: Any, path: str, found: Diff) -> None:
         if a == b or (a != a and b != b):  # noqa: PLR0124 - NaN, of any type
             return
     if isinstance(a, Packed) or isinstance(b, Packed):
-        inside = _content(a), _content(b)
+        inside = _unpacked(a), _unpacked(b)
         if not any(isinstance(value, Packed) for value in inside):
             _compare(*inside, path, found)
             return
     found.changed[path] = (a, b)
 
 
-def _content(value: Any) -> Any:
+def _unpacked(value: Any) -> Any:
     return plain_tree(value) if isinstance(value, Packed) else value
 
 
-def _is_value(value: Any) -> bool:
+def _is_not_empty(value: Any) -> bool:
     return not (isinstance(value, Packed) and value.format == EMPTY)
 
 
 def _compare_items(a: dict[Any, Any], b: dict[Any, Any], path: str, found: Diff) -> None:
-    a, b = ({key: one for key, one in some.items() if _is_value(one)} for some in (a, b))
+    a, b = ({key: one for key, one in some.items() if _is_not_empty(one)} for some in (a, b))
     for key, value in a.items():
         if key in b:
             _compare(value, b[key], pointer(path, key), found)

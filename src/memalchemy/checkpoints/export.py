@@ -68,9 +68,9 @@ async def records(
             logs = await db.run(parts, READ, connection=connection)
         for log in logs:
             await _check_log(db, log, connection)
-            async for record in _checkpoints(db, log, connection):
+            async for record in _read_checkpoints(db, log, connection):
                 yield record
-            async for record in _entries(db, log, connection):
+            async for record in _read_entries(db, log, connection):
                 yield record
 
 
@@ -80,7 +80,7 @@ async def _check_log(db: Database, log: Log, connection: HostConnection | None) 
     await run_check(db, check, connection=connection)
 
 
-async def _checkpoints(
+async def _read_checkpoints(
     db: Database, log: Log, connection: HostConnection | None
 ) -> AsyncIterator[Record]:
     d = db.dialect
@@ -104,7 +104,7 @@ async def _checkpoints(
         yield record
 
 
-async def _entries(
+async def _read_entries(
     db: Database, log: Log, connection: HostConnection | None
 ) -> AsyncIterator[Record]:
     namespace = list(decode_namespace(log.namespace))
@@ -229,7 +229,7 @@ def _to_json(record: Mapping[str, Any]) -> bytes:
     """Return a record as indented JSON."""
 
     def text(ascii: bool) -> str:
-        return json.dumps(record, indent=2, ensure_ascii=ascii, default=_default) + "\n"
+        return json.dumps(record, indent=2, ensure_ascii=ascii, default=_encode_datetime) + "\n"
 
     try:
         return text(False).encode()
@@ -237,7 +237,7 @@ def _to_json(record: Mapping[str, Any]) -> bytes:
         return text(True).encode()
 
 
-def _default(value: Any) -> Any:
+def _encode_datetime(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(type(value).__name__)

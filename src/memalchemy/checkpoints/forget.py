@@ -157,7 +157,9 @@ async def _forget_items_with(
         program = partial(forget_items, db.dialect, items)
         return await db.run(program, WRITE_ROWS, connection=connection, event=event)
 
-    while items := [item async for item in _items_with(db, metadata, connection, damage)]:
+    while items := [
+        item async for item in _list_items_with_metadata(db, metadata, connection, damage)
+    ]:
         gone = sum([done async for done in each_proven(items, forget_these, damage)])
         erased += gone
         if gone == len(items) or damage:
@@ -165,7 +167,7 @@ async def _forget_items_with(
     return erased
 
 
-async def _items_with(
+async def _list_items_with_metadata(
     db: Database,
     metadata: Mapping[str, Any],
     connection: HostConnection | None,

@@ -144,7 +144,7 @@ def list_newest(dialect: Dialect, proven: bool) -> Executable:
                 logs.c.log_id, logs.c.thread_id, logs.c.namespace, has_newest.label("has_newest")
             )
             .select_from(logs.outerjoin(last, and_(same_log(last, logs), last.c.seq == logs.c.seq)))
-            .order_by(has_newest, *_newest_first(last))
+            .order_by(has_newest, *_newest_first_order(last))
             .limit(bindparam("p_limit"))
             .subquery("heads")
         )
@@ -153,7 +153,7 @@ def list_newest(dialect: Dialect, proven: bool) -> Executable:
             .select_from(heads)
             .join(THREADS, same_log(THREADS, heads))
             .outerjoin(CHECKPOINTS, same_log(CHECKPOINTS, heads))
-            .order_by(heads.c.has_newest, *_newest_first(CHECKPOINTS))
+            .order_by(heads.c.has_newest, *_newest_first_order(CHECKPOINTS))
             .limit(bindparam("p_limit"))
         )
     here = and_(same_log(newest, THREADS), newest.c.checkpoint_id == THREADS.c.head_id)
@@ -161,28 +161,28 @@ def list_newest(dialect: Dialect, proven: bool) -> Executable:
         select(*names)
         .join(newest, here)
         .where(in_namespace(THREADS, below=False), live())
-        .order_by(*_newest_first(newest))
+        .order_by(*_newest_first_order(newest))
         .limit(bindparam("p_limit"))
         .subquery("heads")
     )
     return (
         select(heads.c.thread_id, heads.c.namespace, *columns)
         .select_from(CHECKPOINTS.join(heads, same_log(CHECKPOINTS, heads)))
-        .order_by(*_newest_first(CHECKPOINTS))
+        .order_by(*_newest_first_order(CHECKPOINTS))
         .limit(bindparam("p_limit"))
     )
 
 
-def _newest_first(table: Any) -> tuple[ColumnElement[Any], ...]:
+def _newest_first_order(table: Any) -> tuple[ColumnElement[Any], ...]:
     """Return the total order of a tenant's checkpoints, in which copies of one have its time."""
     return table.c.created_at.desc(), table.c.seq.desc(), table.c.log_id
 
 
-def _of_tenant() -> ColumnElement[bool]:
+def _is_of_tenant() -> ColumnElement[bool]:
     return CHECKPOINTS.c.tenant == bindparam("k_tenant", type_=CHECKPOINTS.c.tenant.type)
 
 
-def _has_pair(dialect: Dialect, kind: str) -> ColumnElement[bool]:
+def _has_metadata_pair(dialect: Dialect, kind: str) -> ColumnElement[bool]:
     """Return the condition that a checkpoint's metadata has a key with a value of *kind*."""
     indexed = dialect.statements.json_may_equal(CHECKPOINTS, kind)
     is_equal = dialect.statements.json_equals(CHECKPOINTS, kind)
@@ -202,17 +202,17 @@ def list_by_metadata(dialect: Dialect, kind: str, exact: bool, proven: bool) -> 
     indexed = dialect.statements.json_may_equal(CHECKPOINTS, kind)
     if exact and indexed is None:
         return None
-    looked_at = _has_pair(dialect, kind) if exact or indexed is None else indexed
+    looked_at = _has_metadata_pair(dialect, kind) if exact or indexed is None else indexed
     in_live_log: Any = select(constant("1")).where(
         same_log(THREADS, CHECKPOINTS),
         in_namespace(THREADS, below=False),
         *unless(proven, live()),
     )
-    order = _newest_first(CHECKPOINTS)
+    order = _newest_first_order(CHECKPOINTS)
     # The rows themselves, and the other look at the metadata, are only of those that are returned.
     newest = dialect.statements.materialized(
         select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.seq)
-        .where(_of_tenant(), looked_at)
+        .where(_is_of_tenant(), looked_at)
         .where(in_live_log.correlate(CHECKPOINTS).exists())
         .order_by(*order)
         .limit(dialect.statements.hide_from_planner(bindparam("p_limit", type_=Integer))),
@@ -233,7 +233,7 @@ def list_threads_by_metadata(dialect: Dialect, kind: str) -> Executable:
     by_checkpoint = (
         select(THREADS.c.thread_id)
         .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
-        .where(_of_tenant(), _has_pair(dialect, kind))
+        .where(_is_of_tenant(), _has_metadata_pair(dialect, kind))
     )
     one, none = constant("1", Integer), constant("0", Integer)
     # SQLite looks into what is JSON alone: of anything else it is an error.
@@ -296,7 +296,7 @@ def list_checkpoints_of_runs(dialect: Dialect, proven: bool) -> Executable:
     # SQLite would rather go through all threads of the tenant.
     made = dialect.statements.materialized(
         select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.seq, CHECKPOINTS.c.checkpoint_id).where(
-            _of_tenant(), CHECKPOINTS.c.run_id.in_(select(named.c.run_id))
+            _is_of_tenant(), CHECKPOINTS.c.run_id.in_(select(named.c.run_id))
         ),
         "made",
     )

@@ -68,7 +68,7 @@ _PROVEN_WRITE = ("entry_key", "stored_at")
 """The columns of pending writes that only their signatures need."""
 
 
-def _link(signed: bool) -> tuple[str, ...]:
+def _link_columns(signed: bool) -> tuple[str, ...]:
     return (*LINK, "signature") if signed else LINK
 
 
@@ -91,7 +91,7 @@ def _select_chain(which: str, *also: Any, signed: bool = False) -> Any:
     With *signed*, the checkpoint's own row has the columns that prove it, and those of the head of
     its log. A head with another tenant, thread or namespace is not found.
     """
-    link = _link(signed)
+    link = _link_columns(signed)
     names = [THREADS.c[name] == bind for name, bind in name_binds().items()] if signed else []
     start = CHECKPOINTS.c.seq == _select_position(which)
     first = (
@@ -166,11 +166,11 @@ def load_chain(
     chain = read_chain(dialect, which=which)
     rows: Sequence[Any] = yield chain, values
     if not rows:
-        rows = yield from _read_again(dialect, log, checkpoint_id, now, keys, chain, values)
+        rows = yield from _read_rows_again(dialect, log, checkpoint_id, now, keys, chain, values)
     return _to_tip(rows) if rows else None
 
 
-def _read_again(
+def _read_rows_again(
     dialect: Dialect,
     log: Log,
     checkpoint_id: str | None,
@@ -243,7 +243,7 @@ def decoded_size(tip: Tip | None) -> int:
 # --- A state with its pending writes -------------------------------------------------------------
 
 
-def _existing_parent(dialect: Dialect) -> Any:
+def _select_existing_parent(dialect: Dialect) -> Any:
     """Select a checkpoint's parent, if it has not been deleted."""
     parent = CHECKPOINTS.alias("parent")
     return (
@@ -267,7 +267,7 @@ def read_snapshot(dialect: Dialect, which: str, signed: bool) -> Executable:
 
     *which* is the ``newest``, the one ``named``, or the one of the ``highest`` id.
     """
-    chain = _select_chain(which, _existing_parent(dialect), signed=signed)
+    chain = _select_chain(which, _select_existing_parent(dialect), signed=signed)
     state_row: Any = literal_column(str(STATE_ROW)).label("overwrites")
     states = select(chain, state_row)
     no_proof: list[Any] = []
@@ -299,7 +299,7 @@ def read_snapshot(dialect: Dialect, which: str, signed: bool) -> Executable:
         DELTAS.c.label.label("checkpoint_id"),
         DELTAS.c.seq.label("raw_size"),
         DELTAS.c.seq.label("epoch"),
-        *(DELTAS.c[name] for name in _link(signed)),
+        *(DELTAS.c[name] for name in _link_columns(signed)),
         *no_proof,
         DELTAS.c.overwrites,
         *proof,
@@ -336,7 +336,7 @@ def load_snapshot(
     if states:
         yield from check_nothing_missing(dialect, log, keys)
     else:
-        rows = yield from _read_again(dialect, log, checkpoint_id, now, keys, query, values)
+        rows = yield from _read_rows_again(dialect, log, checkpoint_id, now, keys, query, values)
         states = [row for row in rows if row.overwrites == STATE_ROW]
     if not states:
         return None
@@ -418,7 +418,7 @@ def read_states(dialect: Dialect, signed: bool) -> Executable:
         select(
             name.c.checkpoint_id,
             parent.c.checkpoint_id.label("parent_id"),
-            *(DELTAS.c[column] for column in _link(signed)),
+            *(DELTAS.c[column] for column in _link_columns(signed)),
             *(name_columns(name) if signed else ()),
         )
         .select_from(DELTAS)

@@ -76,7 +76,7 @@ class RetentionRun:
         self.event: Event = event
         self.report_progress: ProgressCallback = progress or (lambda _: None)
         if progress is not None:
-            rows = await self._query(
+            rows = await self._run_query(
                 bulk_delete.count_logs_to_delete(
                     self.db.dialect, which=self.which, scope=self.scope
                 ),
@@ -85,14 +85,14 @@ class RetentionRun:
             self.now = replace(self.now, total=int(rows[0][0]))
         self._busy_before: int = self.now.busy
         busy: list[bulk_delete.RemovableLog] = []
-        async for seen, found in self._pages():
+        async for seen, found in self._pages_of_removable():
             if dry_run:
-                self._report(removed=sum(one.going for one in found))
+                self._report_progress(removed=sum(one.going for one in found))
             else:
                 busy += await self._delete_all(found)
-            self._report(done=seen)
+            self._report_progress(done=seen)
         busy = await self._retry_busy(busy)
-        self._report(busy=len(busy))
+        self._report_progress(busy=len(busy))
         done = {"removed": self.now.removed, "busy": self.now.busy, "dry_run": dry_run}
         event.details |= done
         self.damage.raise_if_any(f"{self.now.removed:,} checkpoints and entries were removed")
@@ -115,7 +115,9 @@ class RetentionRun:
                 busy += skipped
         return busy
 
-    async def _pages(self) -> AsyncIterator[tuple[int, list[bulk_delete.RemovableLog]]]:
+    async def _pages_of_removable(
+        self,
+    ) -> AsyncIterator[tuple[int, list[bulk_delete.RemovableLog]]]:
         """Yield, page by page, the number of logs looked at and those with something to remove."""
         d = self.db.dialect
         page = bulk_delete.list_prunable if self.which == "live" else bulk_delete.list_stale
@@ -134,7 +136,7 @@ class RetentionRun:
             count = bulk_delete.count_prunable_apart(d) if self.which == "live" else None
             if count is not None:
                 keys = ({"k_log_id": row.log_id} for row in rows)
-                counted = [one for key in keys for one in await self._query(count, key)]
+                counted = [one for key in keys for one in await self._run_query(count, key)]
             yield (
                 len(rows),
                 [found for row in counted if (found := self._to_removable(row)) is not None],
@@ -185,7 +187,7 @@ class RetentionRun:
             for log in done.logs:
                 self.cache.drop(log)
             free = set(done.logs)
-            self._report(removed=done.removed)
+            self._report_progress(removed=done.removed)
             if done.rest is None:
                 break
             if keeper is not None:
@@ -198,22 +200,22 @@ class RetentionRun:
     ) -> list[bulk_delete.RemovableLog]:
         """Try the logs that were skipped again; return those that stayed locked."""
         for pause in PAUSES:
-            busy = await self._still_wanted(busy)
+            busy = await self._find_still_removable(busy)
             if not busy:
                 break
-            self._report(busy=len(busy))
+            self._report_progress(busy=len(busy))
             await asyncio.sleep(pause)
             busy = await self._delete_all(busy)
-        return await self._still_wanted(busy)
+        return await self._find_still_removable(busy)
 
-    async def _still_wanted(
+    async def _find_still_removable(
         self, busy: list[bulk_delete.RemovableLog]
     ) -> list[bulk_delete.RemovableLog]:
         """Return the busy logs that still exist and still are to be removed from."""
         there: set[Log] = set()
         for batch in bulk_delete.transaction_batches(self.db.dialect, busy):
             binds = bulk_delete.log_list_binds(self.db.dialect, [one.log for one in batch])
-            rows = await self._query(bulk_delete.read_batch(self.db.dialect), binds)
+            rows = await self._run_query(bulk_delete.read_batch(self.db.dialect), binds)
             there.update(
                 Log(self.db.tenant, row.thread_id, row.namespace)
                 for row in rows
@@ -221,11 +223,11 @@ class RetentionRun:
             )
         return [one for one in busy if one.log in there]
 
-    async def _query(self, statement: Any, binds: dict[str, Any]) -> Any:
+    async def _run_query(self, statement: Any, binds: dict[str, Any]) -> Any:
         values = self.values | binds
         return await run_query(self.db, statement, values, self.connection, event=self.event)
 
-    def _report(self, *, done: int = 0, removed: int = 0, busy: int | None = None) -> None:
+    def _report_progress(self, *, done: int = 0, removed: int = 0, busy: int | None = None) -> None:
         now = self.now
         self.now = replace(
             now,

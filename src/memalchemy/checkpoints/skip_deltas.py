@@ -324,7 +324,7 @@ def reuse_if_same(log: Log, tip: Tip, known: Tip | None, keyring: Keyring) -> Ti
     return known
 
 
-def _name(log: Log, tip: Tip) -> str:
+def _describe_tip(log: Log, tip: Tip) -> str:
     return f"checkpoint {tip.checkpoint_id!r} of thread {log.thread_id!r}"
 
 
@@ -333,7 +333,7 @@ def rebuild_checkpoint(log: Log, tip: Tip, keyring: Keyring, known: Tip | None =
     try:
         return reuse_if_same(log, tip, known, keyring) or rebuild(log, tip, keyring)
     except (Corrupt, KeyMissing, NotEncrypted) as error:
-        raise about(error, _name(log, tip)) from error
+        raise about(error, _describe_tip(log, tip)) from error
 
 
 def decode_tip(
@@ -350,4 +350,4 @@ def decode_tip(
     try:
         return rebuilt, decode_state(rebuilt.parts())
     except Corrupt as error:
-        raise about(error, _name(log, tip)) from error
+        raise about(error, _describe_tip(log, tip)) from error

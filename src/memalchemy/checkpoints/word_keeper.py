@@ -84,7 +84,7 @@ class WordKeeper:
                     self._db.signing,
                 ),
                 READ,
-                decode=Decode(partial(self._words_of, log), _size_to_split),
+                decode=Decode(partial(self._words_of_tip, log), _cost_of_finding_words),
                 connection=self._connection,
                 event=self._event,
             )
@@ -97,7 +97,7 @@ class WordKeeper:
         """
         d = self._db.dialect
         rows = yield bulk_delete.list_ranked(d), values
-        heirs, self._next = self._heirs(rows)
+        heirs, self._next = self._positions_by_heir(rows)
         self.wanted = list(heirs) if self._words is None else []
         if self._words is None and heirs:
             return False
@@ -108,15 +108,17 @@ class WordKeeper:
                 tip = yield from load_chain(
                     d, log, heir.checkpoint_id, values["p_now"], self._db.signing
                 )
-                words = self._words_of(log, tip)
-            yield from self._add(log, heir.seq, pruned, words)
+                words = self._words_of_tip(log, tip)
+            yield from self._add_words(log, heir.seq, pruned, words)
         return True
 
     def go_on(self) -> None:
         """Go on to the window below the one that was pruned."""
         self._lines, self._words = self._next, None
 
-    def _heirs(self, rows: Iterable[Any]) -> tuple[dict[Heir, list[int]], dict[UUID, _Line]]:
+    def _positions_by_heir(
+        self, rows: Iterable[Any]
+    ) -> tuple[dict[Heir, list[int]], dict[UUID, _Line]]:
         """Return the positions of pruned words by the checkpoint that gets them, newest first.
 
         That is the next remaining descendant of the pruned checkpoint; if its whole branch is
@@ -137,7 +139,7 @@ class WordKeeper:
                 line.of_parent.setdefault(row.parent_id, descendant)
         return heirs, lines
 
-    def _words_of(self, log: Log, tip: Tip | None) -> frozenset[str]:
+    def _words_of_tip(self, log: Log, tip: Tip | None) -> frozenset[str]:
         try:
             if tip is not None:
                 rebuilt = rebuild_checkpoint(log, tip, self._db.keyring)
@@ -146,7 +148,9 @@ class WordKeeper:
             pass  # `verify` reports it; retention works all the same
         return frozenset()
 
-    def _add(self, log: Log, seq: int, pruned: list[int], words: frozenset[str]) -> Program[None]:
+    def _add_words(
+        self, log: Log, seq: int, pruned: list[int], words: frozenset[str]
+    ) -> Program[None]:
         """Add the words at the positions *pruned* that are among *words* to the text at *seq*."""
         if not words:
             return
@@ -172,6 +176,6 @@ class WordKeeper:
             yield replace_search_text(self._db.dialect), values
 
 
-def _size_to_split(tip: Tip | None) -> int:
+def _cost_of_finding_words(tip: Tip | None) -> int:
     """Return how long finding words takes, in bytes of a state to decode."""
     return 10 * decoded_size(tip)

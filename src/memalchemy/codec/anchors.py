@@ -239,15 +239,15 @@ class Anchor:
         if not data.startswith(_MAGIC):
             raise Corrupt("this is not an anchor of this release of memalchemy")
         try:
-            return cls._parsed(data)
+            return cls._parse(data)
         except struct.error:
-            raise _cut_off() from None
+            raise _cut_off_error() from None
 
     @classmethod
-    def _parsed(cls, data: bytes) -> Anchor:
+    def _parse(cls, data: bytes) -> Anchor:
         _, key_id, count = _HEADER.unpack_from(data)
         if count > len(data) // _SECTION.size:
-            raise _cut_off()
+            raise _cut_off_error()
         heads = [
             _SECTION.unpack_from(data, _HEADER.size + _SECTION.size * at) for at in range(count)
         ]
@@ -262,7 +262,7 @@ class Anchor:
             sections.append(Section(tenant, database_id, moment, view[start:end]))
             start = end
         if start + _SEAL != len(data):
-            raise _cut_off()
+            raise _cut_off_error()
         return cls(key_id.hex(), sections, data)
 
     def to_bytes(self) -> bytes:
@@ -311,7 +311,7 @@ def _sync_directory(directory: Path) -> None:
         os.close(opened)
 
 
-def _cut_off() -> Corrupt:
+def _cut_off_error() -> Corrupt:
     return Corrupt("the anchor is cut off, or something was added to it")
 
 

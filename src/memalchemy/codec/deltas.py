@@ -139,11 +139,11 @@ def apply_deltas(base: Parts, payloads: Iterable[bytes], limit: int = MAX_STATE_
     Raises:
         Corrupt: a payload is no delta or not of its base, or the state has more than *limit* bytes.
     """
-    given = {key: _in_pieces(value) for key, value in base.items()}
+    given = {key: _to_pieces(value) for key, value in base.items()}
     state = given
     try:
         for payload in payloads:
-            state = _apply(state, payload, limit)
+            state = _apply_delta(state, payload, limit)
     except UNREADABLE as error:
         raise Corrupt("a stored delta does not fit its base") from error
     if sum(sum(map(len, value)) for value in state.values()) > limit:
@@ -158,11 +158,11 @@ Pieces = list[Any]
 """A value as bytes and views of bytes, because joining a long one copies it for every delta."""
 
 
-def _in_pieces(value: bytes) -> Pieces:
+def _to_pieces(value: bytes) -> Pieces:
     return [value] if len(value) < _CHUNK else [memoryview(value)]
 
 
-def _apply(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, Pieces]:
+def _apply_delta(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, Pieces]:
     given, recipe, compressed = unpack_plain(payload)
     keys = list(base)
     if given is not None:
@@ -192,7 +192,7 @@ def _apply(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, Pie
         numbers = recipe[i : i + 3 * count]
         edited.append((key, old, numbers))
         i += 3 * count
-        wanted += _contexts(old, numbers, dictionary)
+        wanted += _add_contexts_of_edits(old, numbers, dictionary)
     if i > len(recipe):
         raise Corrupt("a stored delta ends too early")
     if wanted > limit:
@@ -206,21 +206,21 @@ def _apply(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, Pie
         if edits_ is None:
             changed[key], taken = [body[taken : taken + old[0]]], taken + old[0]
         else:
-            changed[key], taken = _edited(old, edits_, body, taken)
+            changed[key], taken = _apply_edits(old, edits_, body, taken)
     return {key: changed[key] if key in changed else base[key] for key in keys}
 
 
 _NOTHING: Pieces = [b""]
 
 
-def _contexts(old: Pieces, numbers: list[int], dictionary: Pieces) -> int:
+def _add_contexts_of_edits(old: Pieces, numbers: list[int], dictionary: Pieces) -> int:
     """Extend *dictionary* by the contexts of edits; return the length of what the edits add."""
     at = wanted = 0
     for j in range(0, len(numbers), 3):
         keep, drop, add = numbers[j : j + 3]
         at += keep
         if add > TINY:
-            dictionary += _between(old, max(0, at - CONTEXT), at + drop)
+            dictionary += _cut_pieces(old, max(0, at - CONTEXT), at + drop)
         at += drop
         wanted += add
     if at > sum(map(len, old)):
@@ -228,24 +228,24 @@ def _contexts(old: Pieces, numbers: list[int], dictionary: Pieces) -> int:
     return wanted
 
 
-def _edited(old: Pieces, numbers: list[int], body: bytes, taken: int) -> tuple[Pieces, int]:
+def _apply_edits(old: Pieces, numbers: list[int], body: bytes, taken: int) -> tuple[Pieces, int]:
     """Apply edits to a value; return the result and the position in *body* behind its additions."""
     new: Pieces = []
     at = 0
     for j in range(0, len(numbers), 3):
         keep, drop, add = numbers[j : j + 3]
         if keep:
-            new += _between(old, at, at + keep)
+            new += _cut_pieces(old, at, at + keep)
         if add:
             new.append(body[taken : taken + add])
         at, taken = at + keep + drop, taken + add
-    new += _between(old, at, MAX_STATE_BYTES)
+    new += _cut_pieces(old, at, MAX_STATE_BYTES)
     if len(new) < 64 and sum(map(len, new)) >= _CHUNK:
         return new, taken
     return [b"".join(new)], taken
 
 
-def _between(value: Pieces, low: int, high: int) -> Pieces:
+def _cut_pieces(value: Pieces, low: int, high: int) -> Pieces:
     """Return the bytes of a value from *low* to *high*."""
     if len(value) == 1:
         return [value[0][low:high]]

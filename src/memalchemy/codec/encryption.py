@@ -216,7 +216,7 @@ class Keyring:
         nonce = os.urandom(_NONCE)
         header = _VERSION + key.id + nonce
         plain = checksum.to_bytes(_CHECKSUM, "big", signed=True) + payload
-        encrypted = header + key.aead.encrypt(nonce, plain, _bound(header, codec, place))
+        encrypted = header + key.aead.encrypt(nonce, plain, _associated_data(header, codec, place))
         return StoredPayload(codec + CODEC_SUFFIX, ciphertext_checksum(encrypted), encrypted)
 
     def decrypt(self, codec: str, checksum: int, payload: bytes, place: Place) -> StoredPayload:
@@ -241,7 +241,7 @@ class Keyring:
         header = payload[:_HEADER]
         try:
             plain = key.aead.decrypt(
-                header[PREFIX_BYTES:], payload[_HEADER:], _bound(header, codec, place)
+                header[PREFIX_BYTES:], payload[_HEADER:], _associated_data(header, codec, place)
             )
         except InvalidTag:
             raise Corrupt(
@@ -255,7 +255,7 @@ class Keyring:
 NO_KEYS = Keyring()
 
 
-def _bound(header: bytes, codec: str, place: Place) -> bytes:
+def _associated_data(header: bytes, codec: str, place: Place) -> bytes:
     """Return the data that is authenticated beside the payload."""
     tag = codec.encode(errors="replace")
     return header + bytes([min(len(tag), 255)]) + tag + encode_place(place)

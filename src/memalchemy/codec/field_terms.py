@@ -46,11 +46,13 @@ def field_terms(value: Any, metadata: Mapping[str, Any], named: Collection[str] 
     filter finds out from the item itself.
     """
     found: dict[str, None] = {}
-    if named or not (_collect(value, "", found, None) and _collect(metadata, "", found, None)):
+    if named or not (
+        _collect_terms(value, "", found, None) and _collect_terms(metadata, "", found, None)
+    ):
         found = {OTHERS: None}
         for tree in (value, metadata):
-            _collect(tree, "", found, named)
-        found |= {_mark(path): None for path in named}
+            _collect_terms(tree, "", found, named)
+        found |= {_mark_of_field(path): None for path in named}
     return " ".join(found) or None
 
 
@@ -68,11 +70,11 @@ def may_be_field_terms(stored: str | None, value: Any, metadata: Mapping[str, An
 def words_of_fields(tree: Any) -> set[str]:
     """Return the words of all scalar fields of a value or of metadata, however many there are."""
     found: dict[str, None] = {}
-    _collect(tree, "", found, None, limit=None)
+    _collect_terms(tree, "", found, None, limit=None)
     return set(found)
 
 
-def _collect(
+def _collect_terms(
     tree: Any,
     path: str,
     found: dict[str, None],
@@ -86,12 +88,12 @@ def _collect(
         here = pointer(path, key)
         spell = _SPELLINGS.get(type(value))
         if spell is None and isinstance(value, Mapping):
-            if not _collect(value, here, found, only, limit):
+            if not _collect_terms(value, here, found, only, limit):
                 return False
         elif only is None or here in only:
             if (spelling := (spell or _spelling)(value)) is None:
                 continue
-            found[_start(here) + spelling] = None
+            found[_start_of_terms(here) + spelling] = None
             if only is None and limit is not None and len(found) > limit:
                 return False
     return True
@@ -113,7 +115,7 @@ class FieldTerms:
     def of(cls, path: str, values: Iterable[Any]) -> FieldTerms:
         """Create them from a JSON pointer and scalars."""
         words = (field_term(path, value) for value in values)
-        return cls(tuple(word for word in words if word is not None), (), _mark(path))
+        return cls(tuple(word for word in words if word is not None), (), _mark_of_field(path))
 
     @classmethod
     def between(cls, path: str, low: Any, high: Any) -> FieldTerms:
@@ -128,20 +130,26 @@ class FieldTerms:
             int(end[1 : digits + 1], 16) if end else widest
             for end, widest in zip(ends, (0, 16**digits - 1), strict=True)
         )
-        start = _start(path) + kind
-        return cls((), tuple(start + one for one in _cover(lowest, highest, digits)), _mark(path))
+        start = _start_of_terms(path) + kind
+        return cls(
+            (),
+            tuple(start + one for one in _prefixes_covering(lowest, highest, digits)),
+            _mark_of_field(path),
+        )
 
 
-def _cover(lowest: int, highest: int, digits: int) -> list[str]:
+def _prefixes_covering(lowest: int, highest: int, digits: int) -> list[str]:
     """Return hexadecimal prefixes of all numbers from *lowest* to *highest*, and of few others."""
     for dropped in range(digits):
-        prefixes = _exact_cover(lowest >> 4 * dropped, highest >> 4 * dropped, digits - dropped)
+        prefixes = _prefixes_of_exactly(
+            lowest >> 4 * dropped, highest >> 4 * dropped, digits - dropped
+        )
         if len(prefixes) <= MAX_PREFIXES:
             break
     return prefixes
 
 
-def _exact_cover(low: int, high: int, digits: int) -> list[str]:
+def _prefixes_of_exactly(low: int, high: int, digits: int) -> list[str]:
     prefixes = []
     while digits and low <= high:
         # What does not fill a group of sixteen stands for itself; the rest has a digit less.
@@ -163,16 +171,16 @@ def field_term(path: str, value: Any) -> str | None:
     ``None`` if the value has no word: it is a container, or has neither equals nor an order.
     """
     spelling = _spelling(value)
-    return None if spelling is None else _start(path) + spelling
+    return None if spelling is None else _start_of_terms(path) + spelling
 
 
-def _mark(path: str) -> str:
+def _mark_of_field(path: str) -> str:
     # Long: one that another field shares would hide an item from a filter.
     return "m" + _digest(path, 10)
 
 
 @lru_cache(maxsize=4096)
-def _start(path: str) -> str:
+def _start_of_terms(path: str) -> str:
     # Short: what two fields share is one candidate too many.
     return "f" + _digest(path, 4)
 

@@ -44,7 +44,7 @@ def plain_tree(value: Packed) -> Any:
     if value.format != FORMAT:
         return value
     try:
-        return _plain(_unpack(value.data))
+        return _to_plain(_unpack(value.data))
     except _UNREADABLE:
         return value
 
@@ -63,7 +63,7 @@ def object_tree(value: Packed) -> Any:
     if value.format != FORMAT:
         return plain_tree(value)
     try:
-        return _plain(_unpack(value.data), ForeignObject)
+        return _to_plain(_unpack(value.data), ForeignObject)
     except _UNREADABLE:
         return value
 
@@ -75,7 +75,7 @@ def texts(value: Packed, ranges: Sequence[Range] | None = None) -> Iterator[str]
     try:
         found = _unpack(value.data)
         if ranges is None:
-            yield from _texts(found)
+            yield from _texts_in(found)
         else:
             yield from _texts_touching(found, 0, len(value.data), ranges)
     except _UNREADABLE:
@@ -111,8 +111,8 @@ def added_packed_texts(encoded: bytes, form: str, start: int, old: bytes | None)
     if old is None or find_packed_content(old) is None:
         yield from texts(Packed(form, encoded[start:]))
         return
-    if (appended := _appended(encoded, start, old)) is not None:
-        yield from _texts(appended)
+    if (appended := _appended_elements(encoded, start, old)) is not None:
+        yield from _texts_in(appended)
         return
     value = Packed(form, encoded[start:])
     changes = edits(old[(find_packed_content(old) or ("", 0))[1] :], value.data)
@@ -120,13 +120,13 @@ def added_packed_texts(encoded: bytes, form: str, start: int, old: bytes | None)
         yield from texts(value, ranges)
 
 
-def _appended(encoded: bytes, start: int, old: bytes) -> Any:
+def _appended_elements(encoded: bytes, start: int, old: bytes) -> Any:
     """Return what was appended to a list, without reading what was in it before.
 
     ``None`` if the value is not a list that begins with all of the old one.
     """
-    before, old_body = _length(old, (find_packed_content(old) or ("", 0))[1])
-    now, body = _length(encoded, start)
+    before, old_body = _length_of_list(old, (find_packed_content(old) or ("", 0))[1])
+    now, body = _length_of_list(encoded, start)
     if now is None or before is None or not 0 < now - before < 0x10000:
         return None
     if not encoded.startswith(old[old_body:], body):
@@ -138,7 +138,7 @@ def _appended(encoded: bytes, start: int, old: bytes) -> Any:
         return None
 
 
-def _length(encoded: bytes, at: int) -> tuple[int | None, int]:
+def _length_of_list(encoded: bytes, at: int) -> tuple[int | None, int]:
     """Return the length of the list at a position, and where its first element is."""
     first = encoded[at] if at < len(encoded) else 0
     if first & 0xF0 == 0x90:
@@ -164,32 +164,34 @@ def _is_object(value: Any) -> bool:
     return type(value) is list and len(value) > 2 and {type(value[0]), type(value[1])} == {str}
 
 
-def _plain(value: Any, make: Callable[[str, str, Any], Any] | None = None) -> Any:
+def _to_plain(value: Any, make: Callable[[str, str, Any], Any] | None = None) -> Any:
     if type(value) is Extension:
         inside = _unpack_extension(value)
         if not _is_object(inside):
-            return _plain(inside, make)
-        content = _plain(inside[2], make)
+            return _to_plain(inside, make)
+        content = _to_plain(inside[2], make)
         return content if make is None else make(inside[0], inside[1], content)
     if type(value) is list:
-        return [_plain(item, make) for item in value]
+        return [_to_plain(item, make) for item in value]
     if type(value) is dict:
-        return {key if type(key) is str else str(key): _plain(v, make) for key, v in value.items()}
+        return {
+            key if type(key) is str else str(key): _to_plain(v, make) for key, v in value.items()
+        }
     return value
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts_in(value: Any) -> Iterator[str]:
     if type(value) is str:
         yield value
     elif type(value) is Extension:
         inside = _unpack_extension(value)
-        yield from _object_texts(inside) if _is_object(inside) else _texts(inside)
+        yield from _object_texts(inside) if _is_object(inside) else _texts_in(inside)
     elif type(value) is list:
         for item in value:
-            yield from _texts(item)
+            yield from _texts_in(item)
     elif type(value) is dict:
         for item in value.values():
-            yield from _texts(item)
+            yield from _texts_in(item)
 
 
 def _object_texts(found: list[Any]) -> Iterator[str]:
@@ -197,18 +199,18 @@ def _object_texts(found: list[Any]) -> Iterator[str]:
     content = found[2]
     if type(content) is dict:
         content = [item for key, item in content.items() if key not in _NO_TEXT]
-    yield from _texts(content)
+    yield from _texts_in(content)
 
 
 def _texts_touching(value: Any, start: int, end: int, ranges: Sequence[Range]) -> Iterator[str]:
     """Yield the texts that touch *ranges* of a value that is encoded at ``[start, end)``."""
     if any(low <= start and end <= high for low, high in ranges):
-        yield from _texts(value)
+        yield from _texts_in(value)
     elif type(value) is str:
         yield value
     elif type(value) is Extension:
         # All texts of an object: objects are small, so the positions inside are not worth finding.
-        yield from _texts(value)
+        yield from _texts_in(value)
     elif type(value) in (list, dict):
         # Before the first element is only the length, which has changed where the container grew.
         body = start + (1 if len(value) < 16 else 3 if len(value) < 65_536 else 5)
@@ -225,15 +227,15 @@ def _children_touching(value: Any, end: int, ranges: Sequence[Range]) -> Iterato
         if at < lowest:
             break
         name, child = item if named else (None, item)
-        first = at - _size(child)
+        first = at - _encoded_size(child)
         if any(low < at and first < high for low, high in ranges):
             found.append((child, first, at))
-        at = first - (_size(name) if named else 0)
+        at = first - (_encoded_size(name) if named else 0)
     for child, first, last in reversed(found):
         yield from _texts_touching(child, first, last, ranges)
 
 
-def _size(value: Any) -> int:
+def _encoded_size(value: Any) -> int:
     """Return how many bytes *value* takes."""
     if type(value) is Extension:
         length = len(value.data)

@@ -56,7 +56,7 @@ def search_text(texts: Iterable[str]) -> str | None:
     """Return the search text of *texts*, cut to `MAX_TEXT` characters; ``None`` without words."""
     pieces: list[str] = []
     room = MAX_TEXT
-    for text in _joined(texts):
+    for text in _join_short_texts(texts):
         piece = " ".join(tokens(text))
         if len(piece) >= room:
             # No word is cut in two.
@@ -69,7 +69,7 @@ def search_text(texts: Iterable[str]) -> str | None:
     return " ".join(filter(None, pieces)) or None
 
 
-def _joined(texts: Iterable[str]) -> Iterator[str]:
+def _join_short_texts(texts: Iterable[str]) -> Iterator[str]:
     """Yield *texts*, short ones together: their words are found faster than one by one.
 
     A text beyond ASCII stays alone, because it takes a slower way.
@@ -101,7 +101,7 @@ def tokens(text: str) -> list[str]:
     if text.isascii():
         found = text.translate(_ASCII_WORDS).split()
     else:
-        folded = _fold(text)
+        folded = _fold_text(text)
         if folded.isascii():
             return tokens(folded)
         found = [
@@ -131,7 +131,7 @@ def query_terms(query: str, limit: int = 32) -> list[list[str]]:
             if phrase:
                 terms[tuple(phrase)] = None
                 phrase = []
-            terms[(_lowered(token),)] = None
+            terms[(_lower_ascii(token),)] = None
         if phrase:
             terms[tuple(phrase)] = None
         if len(terms) >= limit:
@@ -139,7 +139,7 @@ def query_terms(query: str, limit: int = 32) -> list[list[str]]:
     return [list(term) for term in list(terms)[:limit]]
 
 
-def _lowered(token: str) -> str:
+def _lower_ascii(token: str) -> str:
     # Other tokens are casefolded already, which for a few scripts differs from lower().
     return token.lower() if token.isascii() else token
 
@@ -153,7 +153,7 @@ def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
     """Return about *width* tokens of a search text, around the first that is one of *terms*."""
     wanted = {token for term in terms for token in term}
     words = text.split(" ")
-    hit = next((i for i, word in enumerate(words) if _lowered(word) in wanted), 0)
+    hit = next((i for i, word in enumerate(words) if _lower_ascii(word) in wanted), 0)
     first = max(0, hit - width // 3)
     shown = words[first : first + width]
     out = ["…"] if first else []
@@ -216,7 +216,7 @@ def _hits_in(text: str, wanted: set[str], offset: int = 0) -> Iterator[tuple[int
                 yield match.start() + offset, match.end() + offset
         return
     for match in _word_pattern().finditer(text, 0, _SCANNED):
-        if any(_lowered(token) in wanted for token in tokens(match[0])):
+        if any(_lower_ascii(token) in wanted for token in tokens(match[0])):
             yield match.start() + offset, match.end() + offset
 
 
@@ -228,7 +228,7 @@ def _word_pattern() -> re.Pattern[str]:
 
 def item_search_text(value: Any, metadata: Mapping[str, Any]) -> str | None:
     """Return the search text of an item, its metadata included; ``None`` without words."""
-    return search_text(_texts((value, dict(metadata))))
+    return search_text(_texts_in((value, dict(metadata))))
 
 
 def may_be_item_search_text(stored: str | None, value: Any, metadata: Mapping[str, Any]) -> bool:
@@ -239,7 +239,7 @@ def may_be_item_search_text(stored: str | None, value: Any, metadata: Mapping[st
     """
     if stored is None:
         return True
-    pieces = [" ".join(tokens(text)) for text in _texts((value, dict(metadata)))]
+    pieces = [" ".join(tokens(text)) for text in _texts_in((value, dict(metadata)))]
     if sum(len(piece) + 1 for piece in pieces) < MAX_TEXT:
         return Counter(stored.split()) == Counter(" ".join(pieces).split())
     return set(stored.split()) <= set(" ".join(pieces).split())  # the end was cut off
@@ -252,7 +252,7 @@ def joined_texts(*values: Any) -> str:
     """
     found: list[str] = []
     room = MAX_TEXT
-    for text in _texts(values):
+    for text in _texts_in(values):
         found.append(text[:room])
         room -= len(text)
         if room <= 0:
@@ -260,13 +260,13 @@ def joined_texts(*values: Any) -> str:
     return " · ".join(found)
 
 
-def _fold(text: str) -> str:
+def _fold_text(text: str) -> str:
     """Fold compatibility forms and drop accents; Hangul and voiced kana stay whole."""
     # No mark that is kept composes with an ASCII letter, so each run can be folded by itself.
-    return _BEYOND_ASCII.sub(_folded, text)
+    return _BEYOND_ASCII.sub(_fold_match, text)
 
 
-def _folded(run: re.Match[str]) -> str:
+def _fold_match(run: re.Match[str]) -> str:
     decomposed = unicodedata.normalize("NFKD", run[0])
     return unicodedata.normalize("NFC", decomposed.translate(_FOLDS))
 
@@ -309,7 +309,7 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
         if tagged and (place := foreign_msgpack.find_packed_content(encoded)) is not None:
             # Such keys hold what a framework keeps for itself.
             if not key.startswith(("~", "__")):
-                yield from _texts(foreign_msgpack.added_packed_texts(encoded, *place, old))
+                yield from _texts_in(foreign_msgpack.added_packed_texts(encoded, *place, old))
             continue
         value = unpack(encoded) if tagged else state[key]
         if not _may_hold_text(value):
@@ -321,8 +321,8 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
                 changes = edits(old.removeprefix(TAGGED), encoded)
             else:
                 changes = parent.edits(key, encoded)
-            parts = _parts_touching(value, encoded, added(changes))
-        yield from _texts(parts, tagged=tagged)
+            parts = _parts_at_byte_ranges(value, encoded, added(changes))
+        yield from _texts_in(parts, tagged=tagged)
 
 
 def words_of_state(parts: Parts) -> frozenset[str]:
@@ -330,7 +330,7 @@ def words_of_state(parts: Parts) -> frozenset[str]:
     # Texts of a value in the tagged form are read from its encoding.
     state = decode_state({key: part for key, part in parts.items() if part[:1] != TAGGED})
     found: set[str] = set()
-    for text in _joined(added_texts(state, parts, None)):
+    for text in _join_short_texts(added_texts(state, parts, None)):
         found.update(tokens(text))
     return frozenset(found)
 
@@ -352,10 +352,10 @@ _COLLECTIONS = frozenset({list, tuple, set, frozenset})
 
 def texts_in(value: Any) -> Iterator[str]:
     """Yield the texts anywhere in a storable value."""
-    return _texts((value,))
+    return _texts_in((value,))
 
 
-def _texts(values: Iterable[Any], *, tagged: bool = False) -> Iterator[str]:
+def _texts_in(values: Iterable[Any], *, tagged: bool = False) -> Iterator[str]:
     """Yield the texts anywhere in *values*: storable ones, or trees in the *tagged* form.
 
     A text that is JSON, as tool calls and results are, yields the texts and numbers in it: as plain
@@ -368,7 +368,7 @@ def _texts(values: Iterable[Any], *, tagged: bool = False) -> Iterator[str]:
             if kind is str:
                 if item[:1] in ("{", "[") and item[-1:] in ("}", "]"):
                     try:
-                        yield from _leaves(parse_plain_json(item))
+                        yield from _leaves_of_json(parse_plain_json(item))
                     except ValueError:
                         yield item
                 else:
@@ -376,7 +376,7 @@ def _texts(values: Iterable[Any], *, tagged: bool = False) -> Iterator[str]:
             elif kind in _NUMBERS:
                 continue
             elif kind is dict:
-                open_.append(iter(_content(item) if tagged else item.values()))
+                open_.append(iter(_values_of_dict(item) if tagged else item.values()))
                 break
             elif kind in _COLLECTIONS:
                 open_.append(iter(item))
@@ -388,7 +388,7 @@ def _texts(values: Iterable[Any], *, tagged: bool = False) -> Iterator[str]:
             open_.pop()
 
 
-def _content(tree: dict[str, Any]) -> Iterable[Any]:
+def _values_of_dict(tree: dict[str, Any]) -> Iterable[Any]:
     """Return the values of a dict in the tagged form, or the content of the tag that it is."""
     if len(tree) == 1:
         ((tag, content),) = tree.items()
@@ -399,7 +399,7 @@ def _content(tree: dict[str, Any]) -> Iterable[Any]:
     return tree.values()
 
 
-def _leaves(value: Any) -> list[str]:
+def _leaves_of_json(value: Any) -> list[str]:
     """Return the texts and numbers of what was JSON, in order."""
     # JSON from outside may be nested deeper than Python recurses.
     found: list[str] = []
@@ -421,7 +421,7 @@ def _leaves(value: Any) -> list[str]:
 Range = tuple[int, int]
 
 
-def _parts_touching(value: Any, encoded: bytes, ranges: list[Range]) -> list[Any]:
+def _parts_at_byte_ranges(value: Any, encoded: bytes, ranges: list[Range]) -> list[Any]:
     """Return the parts of a value that *ranges* of its encoding touch; both are in order."""
     found: list[Any] = []
     left = [(value, 0, len(encoded), ranges)]

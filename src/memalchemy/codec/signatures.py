@@ -232,7 +232,7 @@ class SigningKeys:
         scheme = self._scheme_of(signature)
         assert scheme is not None
         first, *_ = _hashes_of(signature)
-        listed = _listed(vectors)
+        listed = _signed_vectors(vectors)
         third = [scheme.hash((first, *listed))] if listed else []
         second = scheme.hash((first, *words, *third))
         return b"".join((signature[: _PREFIX + _HASH], second, *third))
@@ -252,7 +252,7 @@ class SigningKeys:
             return
         assert signature is not None
         first, _, third = _hashes_of(signature)
-        if scheme.hash((first, *_listed(vectors))) != third:
+        if scheme.hash((first, *_signed_vectors(vectors))) != third:
             raise Corrupt(
                 "its vectors are not those that it was signed with: some were removed, added, or "
                 "replaced by older ones."
@@ -277,7 +277,7 @@ class SigningKeys:
             return scheme
         if signature[:1] not in _ENCODINGS:
             raise Corrupt("a row is signed in a way that this release does not know")
-        raise _missing(signing_key_id(signature), len(self._keys))
+        raise _key_missing(signing_key_id(signature), len(self._keys))
 
     # --- Heads -----------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class SigningKeys:
         Raises:
             Corrupt, NotSigned, KeyMissing: see `check`.
         """
-        self._proven_head(signature, content)
+        self._verify_head(signature, content)
 
     def check_head(self, signature: bytes | None, content: Sequence[Any]) -> Sums | None:
         """Verify a head; return the sums of its log, ``None`` if it is unsigned.
@@ -331,7 +331,7 @@ class SigningKeys:
         Raises:
             Corrupt, NotSigned, KeyMissing: see `check`.
         """
-        scheme = self._proven_head(signature, content)
+        scheme = self._verify_head(signature, content)
         if scheme is None:
             return None
         assert signature is not None
@@ -341,7 +341,7 @@ class SigningKeys:
         opened = scheme.mask(nonce, content[:2], _to_sums(masked))
         return _to_sums(opened)._replace(last_entry=last)
 
-    def _proven_head(self, signature: bytes | None, content: Sequence[Any]) -> _Scheme | None:
+    def _verify_head(self, signature: bytes | None, content: Sequence[Any]) -> _Scheme | None:
         """Verify a head; return the scheme of its signature."""
         scheme = self._scheme_of(signature)
         if scheme is None:
@@ -361,7 +361,7 @@ class SigningKeys:
         Raises:
             KeyMissing: the key is not here.
         """
-        made = self._named(key_id).anchor.copy()
+        made = self._key_named(key_id).anchor.copy()
         made.update(content)
         return made.digest()
 
@@ -371,14 +371,14 @@ class SigningKeys:
         Raises:
             KeyMissing: the key is not here.
         """
-        made = self._named(key_id).identity.copy()
+        made = self._key_named(key_id).identity.copy()
         made.update(encode_fields_v1(identity))  # anchors are of the first version
         return made.digest()
 
-    def _named(self, key_id: str) -> _Key:
+    def _key_named(self, key_id: str) -> _Key:
         key = self._keys.get(bytes.fromhex(key_id))
         if key is None:
-            raise _missing(key_id, len(self._keys))
+            raise _key_missing(key_id, len(self._keys))
         return key
 
 
@@ -414,7 +414,7 @@ def _hashes_of(signature: bytes) -> list[bytes]:
     return [signature[start : start + _HASH] for start in ends]
 
 
-def _listed(vectors: Iterable[bytes | None]) -> list[Any]:
+def _signed_vectors(vectors: Iterable[bytes | None]) -> list[Any]:
     """Return the values to hash of the vectors of an item, in any order; none without vectors."""
     signed = sorted(one for one in vectors if one is not None)
     return ["vectors", *signed] if signed else []
@@ -442,7 +442,7 @@ def _not_what_was_signed() -> Corrupt:
     )
 
 
-def _missing(key_id: str, given: int) -> KeyMissing:
+def _key_missing(key_id: str, given: int) -> KeyMissing:
     return KeyMissing(
         key_id,
         given=given,

@@ -64,7 +64,7 @@ def _encode_bytes(value: bytes) -> bytes:
 def _encode_number(value: Decimal) -> bytes:
     """Encode a whole number of a column that somebody made NUMERIC."""
     if not value.is_finite() or value != value.to_integral_value():
-        raise _no_column(Decimal)
+        raise _unsupported_value(Decimal)
     return _encode(int(value))
 
 
@@ -100,7 +100,7 @@ class _Encoders(dict[type, Callable[[Any], bytes]]):
         for known in (bool, int, float, str, bytes, UUID, datetime, list, tuple, dict, Decimal):
             if issubclass(kind, known):
                 return self[known]
-        raise _no_column(kind)
+        raise _unsupported_value(kind)
 
 
 _BY_TYPE = _Encoders(
@@ -123,5 +123,5 @@ _BY_TYPE = _Encoders(
 )
 
 
-def _no_column(kind: type) -> Corrupt:
+def _unsupported_value(kind: type) -> Corrupt:
     return Corrupt(f"a column of a signed row has a value of type {kind.__name__}")

@@ -35,31 +35,31 @@ def encode_fields_v1(fields: Sequence[Any]) -> bytes:
     if isinstance(last, bytes) and len(last) >= LARGE:
         fields = (*fields[:-1], len(last), blake2b(last).digest())
     try:
-        return _pack(fields)
+        return _to_msgpack(fields)
     except _NotPackable:
-        return _pack(_spelt_out(fields))
+        return _to_msgpack(_texts_as_bytes(fields))
 
 
 class _NotPackable(Exception):
     """Text that is not Unicode, an integer of over 64 bits, or a key of JSON that is no text."""
 
 
-def _spelt_out(value: Any) -> Any:
+def _texts_as_bytes(value: Any) -> Any:
     """Return a value with texts and integers as bytes, which any of them can be."""
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, int) and not isinstance(value, bool):
         return b"i" + str(value).encode()
     if isinstance(value, dict):
-        return [[_spelt_out(key), _spelt_out(one)] for key, one in sorted(value.items())]
+        return [[_texts_as_bytes(key), _texts_as_bytes(one)] for key, one in sorted(value.items())]
     if isinstance(value, list | tuple):
-        return [_spelt_out(one) for one in value]
+        return [_texts_as_bytes(one) for one in value]
     if value is None or isinstance(value, bool | float | bytes | memoryview | datetime | UUID):
         return value
-    raise _no_column(value)
+    raise _unsupported_value(value)
 
 
-def _pack(value: Any) -> bytes:
+def _to_msgpack(value: Any) -> bytes:
     """Return a value as MessagePack, in the shortest form that it has there."""
     if value is None:
         return b"\xc0"
@@ -78,18 +78,18 @@ def _pack(value: Any) -> bytes:
     if isinstance(value, datetime):
         return _pack_time(value)
     if isinstance(value, list | tuple):
-        return _count(len(value), 0x90, 0xDC) + b"".join(map(_pack, value))
+        return _pack_count(len(value), 0x90, 0xDC) + b"".join(map(_to_msgpack, value))
     if isinstance(value, dict):
         if any(not isinstance(key, str) for key in value):
             raise _NotPackable
-        members = (_pack(key) + _pack(value[key]) for key in sorted(value))
-        return _count(len(value), 0x80, 0xDE) + b"".join(members)
+        members = (_to_msgpack(key) + _to_msgpack(value[key]) for key in sorted(value))
+        return _pack_count(len(value), 0x80, 0xDE) + b"".join(members)
     if isinstance(value, Decimal) and value == value.to_integral_value():
-        return _pack(int(value))
-    raise _no_column(value)
+        return _to_msgpack(int(value))
+    raise _unsupported_value(value)
 
 
-def _count(members: int, short: int, long: int) -> bytes:
+def _pack_count(members: int, short: int, long: int) -> bytes:
     """Return the start of a list or an object."""
     if members < 16:
         return bytes([short | members])
@@ -121,14 +121,14 @@ def _pack_text(value: str) -> bytes:
         raise _NotPackable from None
     if len(raw) < 32:
         return bytes([0xA0 | len(raw)]) + raw
-    return _length(len(raw), 0xD9) + raw
+    return _pack_length(len(raw), 0xD9) + raw
 
 
 def _pack_bytes(raw: bytes) -> bytes:
-    return _length(len(raw), 0xC4) + raw
+    return _pack_length(len(raw), 0xC4) + raw
 
 
-def _length(length: int, tag: int) -> bytes:
+def _pack_length(length: int, tag: int) -> bytes:
     for at, form in enumerate("BHI"):
         if length < 1 << (8 << at):
             return struct.pack(f">B{form}", tag + at, length)
@@ -150,5 +150,5 @@ def _pack_time(value: datetime) -> bytes:
     return b"\xd7\xff" + struct.pack(">Q", nanoseconds << 34 | seconds)
 
 
-def _no_column(value: Any) -> Corrupt:
+def _unsupported_value(value: Any) -> Corrupt:
     return Corrupt(f"a column of a signed row has a value of type {type(value).__name__}")

@@ -367,13 +367,13 @@ def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
         except (TypeError, ValueError) as error:
             raise NotSerialisable(path, f"is a {kind.__name__}, which cannot be stored") from error
         return _tag(simpler, path, depth + 1, fallback)
+    advice = _advice_instead_of(value)
     raise NotSerialisable(
-        path,
-        f"is a {kind.__module__}.{kind.__qualname__}, which cannot be stored; {_instead(value)}",
+        path, f"is a {kind.__module__}.{kind.__qualname__}, which cannot be stored; {advice}"
     )
 
 
-def _instead(value: Any) -> str:
+def _advice_instead_of(value: Any) -> str:
     """Return what to write in place of a value that cannot be stored."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return "store its fields, dataclasses.asdict(x), or let the state_type be a class with it"

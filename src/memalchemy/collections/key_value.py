@@ -106,7 +106,7 @@ class KeyValue:
             self.namespace,
             key,
             plain(value),
-            self._writer(agent_id),
+            self._writer_metadata(agent_id),
             ttl=ttl,
             connection=connection,
         )
@@ -123,7 +123,7 @@ class KeyValue:
     ) -> KeyValueEntry | None:
         """Return the value with its writer, time and version, or ``None``."""
         item = await self.store.get_item(self.namespace, key, connection=connection)
-        return None if item is None else _entry(item)
+        return None if item is None else _to_entry(item)
 
     async def read_all(self, *, connection: HostConnection | None = None) -> dict[str, Any]:
         """Return all values by their keys, in the order of the keys."""
@@ -199,7 +199,7 @@ class KeyValue:
             self.namespace,
             key,
             swap,
-            metadata=self._writer(agent_id),
+            metadata=self._writer_metadata(agent_id),
             ttl=ttl,
             connection=connection,
         )
@@ -218,7 +218,7 @@ class KeyValue:
             ]
         else:
             pairs = await self.items(connection=connection)
-        return "\n".join(f"{key}: {_json(value)}" for key, value in pairs)
+        return "\n".join(f"{key}: {_to_json(value)}" for key, value in pairs)
 
     async def write_memory(
         self,
@@ -231,7 +231,7 @@ class KeyValue:
     ) -> int:
         """Set the memory of an agent's session, apart from the keys; return its version."""
         value = {"turns": plain(check_list(turns, "turns")), "summary": summary}
-        where = self._memories(agent_id)
+        where = self._namespace_of_agent(agent_id)
         return await self.store.put(where, session_key, value, connection=connection)
 
     async def read_memory(
@@ -242,7 +242,7 @@ class KeyValue:
         connection: HostConnection | None = None,
     ) -> AgentMemory | None:
         """Return ``turns``, ``summary`` and ``updated_at`` of a session's memory, or ``None``."""
-        where = self._memories(agent_id)
+        where = self._namespace_of_agent(agent_id)
         item = await self.store.get_item(where, session_key, connection=connection)
         if item is None:
             return None
@@ -257,20 +257,22 @@ class KeyValue:
         connection: HostConnection | None = None,
     ) -> bool:
         """Remove the memory of a session and return whether it was there."""
-        return await self.store.delete(self._memories(agent_id), session_key, connection=connection)
+        return await self.store.delete(
+            self._namespace_of_agent(agent_id), session_key, connection=connection
+        )
 
     async def close(self) -> None:
         """Do nothing: connections belong to the database."""
 
-    def _writer(self, agent_id: str | None) -> dict[str, Any]:
+    def _writer_metadata(self, agent_id: str | None) -> dict[str, Any]:
         writer = self.agent_id if agent_id is None else agent_id
         return {} if writer is None else {"agent_id": writer}
 
-    def _memories(self, agent_id: str) -> tuple[str, ...]:
+    def _namespace_of_agent(self, agent_id: str) -> tuple[str, ...]:
         return (*self.namespace, AGENTS, agent_id)
 
 
-def _entry(item: StoreItem) -> KeyValueEntry:
+def _to_entry(item: StoreItem) -> KeyValueEntry:
     writer = item.metadata.get("agent_id")
     return KeyValueEntry(
         item.key, item.value, item.updated_at, writer, item.version, item.created_at
@@ -286,8 +288,8 @@ def _is_expected(item: StoreItem | None, expected: Any) -> bool:
         # A key that was removed and written again may have the same version.
         here, then = (item.key, item.version, item.created_at), (expected.key, expected.version)
         return here == (*then, expected.created_at)
-    return _json(item.value, sort=True) == _json(expected, sort=True)
+    return _to_json(item.value, sort=True) == _to_json(expected, sort=True)
 
 
-def _json(value: Any, *, sort: bool = False) -> str:
+def _to_json(value: Any, *, sort: bool = False) -> str:
     return json.dumps(jsonable(value), ensure_ascii=False, sort_keys=sort)

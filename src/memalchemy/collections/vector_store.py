@@ -96,7 +96,7 @@ class VectorStore:
         if not isinstance(content, str):
             raise TypeError(f"the content of a document is a str, not {type(content).__name__}")
         key = uuid.uuid4().hex if id is None else id
-        value = _value(content, content_type, raw_content)
+        value = _to_value(content, content_type, raw_content)
         is_text = value is content
         embeds = not is_text and embedding is None and self.store.embedder is not None
         await self.store.put(
@@ -186,14 +186,14 @@ class VectorStore:
         if mmr is not None and by_meaning:
             model = self.store.settings.model_of(None)
             found = await diversify(self.store.db, found[:pool], mmr, k, model, connection)
-        return [_result(one.item, one.score) for one in found[:k]]
+        return [_to_result(one.item, one.score) for one in found[:k]]
 
     async def get(
         self, id: str, *, connection: HostConnection | None = None
     ) -> MemoryResult | None:
         """Return a document, or ``None``."""
         item = await self.store.get_item(self.namespace, id, connection=connection)
-        return None if item is None else _result(item, 1.0)
+        return None if item is None else _to_result(item, 1.0)
 
     async def delete(self, ids: Iterable[str], *, connection: HostConnection | None = None) -> int:
         """Remove documents, each by itself, and return how many were there."""
@@ -213,7 +213,7 @@ class VectorStore:
         return await self.store.count(self.namespace, connection=connection)
 
 
-def _result(item: StoreItem, score: float) -> MemoryResult:
+def _to_result(item: StoreItem, score: float) -> MemoryResult:
     value = item.value if isinstance(item.value, dict) else {"content": item.value}
     return MemoryResult(
         item.key,
@@ -225,7 +225,7 @@ def _result(item: StoreItem, score: float) -> MemoryResult:
     )
 
 
-def _value(content: str, content_type: str, raw_content: bytes | None) -> str | dict[str, Any]:
+def _to_value(content: str, content_type: str, raw_content: bytes | None) -> str | dict[str, Any]:
     """Return a document as it is stored; a document that is only a text is stored as that text."""
     if not isinstance(content_type, str):
         raise TypeError(f"content_type is a str, not {type(content_type).__name__}")

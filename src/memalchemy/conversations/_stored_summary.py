@@ -83,13 +83,15 @@ class StoredSummary:
 
         Only such a summary tells what the messages of the log do not.
         """
-        return self.position < 0 or any(GIVEN in _told(record) for record in self.messages)
+        return self.position < 0 or any(
+            GIVEN in _summary_fields(record) for record in self.messages
+        )
 
     def given_before(self) -> dict[str, Any] | None:
         """Return the record of the summary of messages stored elsewhere that this one contains."""
         if self.position < 0:
             return self.messages[0] if self.messages else None
-        found = (_told(record).get(GIVEN) for record in self.messages)
+        found = (_summary_fields(record).get(GIVEN) for record in self.messages)
         return next((record for record in found if isinstance(record, dict)), None)
 
     def is_equivalent(self, other: StoredSummary) -> bool:
@@ -143,7 +145,7 @@ def summary_to_store(
         records = [Message.of(message).to_record() for message in prefix.messages]
         return StoredSummary(
             position=covered[-1].position,
-            messages=records if summary is None else _marked(records, summary),
+            messages=records if summary is None else _mark_if_given(records, summary),
             epoch=reading.epoch,
             digest=_digest(b"" if summary is None else summary.digest, covered),
             checksum=covered[-1].checksum,
@@ -187,7 +189,7 @@ class SummaryLog:
             head = await self._conversation.hold(self._thread_id, tx)
             if head is None or head.epoch != new.epoch or await self.read(tx) != expected:
                 return False
-            await self._write(new, head.expires_at, tx)
+            await self._write_summary(new, head.expires_at, tx)
             return True
 
     async def invalidate(self, connection: HostConnection) -> None:
@@ -197,7 +199,7 @@ class SummaryLog:
         if head is not None and stored is not None and stored.extra:
             if stored.messages:
                 empty = replace(stored, position=-1, messages=[], digest=b"", checksum=0)
-                await self._write(empty, head.expires_at, connection)
+                await self._write_summary(empty, head.expires_at, connection)
         elif stored is not None:
             await self.clear(connection)
 
@@ -224,7 +226,7 @@ class SummaryLog:
             if stored is not None:
                 await self.clear(connection)
             return
-        head = await self._head(connection)
+        head = await self._locked_head(connection)
         reading, messages = await self._conversation.scan(
             self._thread_id, LogMessage, connection=connection
         )
@@ -238,9 +240,9 @@ class SummaryLog:
             extra=extra,
         )
         if stored is None or not stored.is_equivalent(new):
-            await self._write(new, head.expires_at, connection)
+            await self._write_summary(new, head.expires_at, connection)
 
-    async def _write(
+    async def _write_summary(
         self, new: StoredSummary, expires_at: datetime | None, connection: HostConnection
     ) -> None:
         ttl = None if expires_at is None else max(expires_at - datetime.now(UTC), _SHORTEST_TTL)
@@ -248,7 +250,7 @@ class SummaryLog:
         record = {one.name: getattr(new, one.name) for one in fields(new)}
         await log.replace_suffix(self._thread_id, 0, record, connection=connection)
 
-    async def _head(self, connection: HostConnection) -> Head:
+    async def _locked_head(self, connection: HostConnection) -> Head:
         """Return the locked head of the conversation's log, which is created if need be."""
         head = await self._conversation.hold(self._thread_id, connection)
         if head is None:
@@ -298,7 +300,7 @@ def _given_records(covered: Sequence[LogMessage], text: str, given: Any) -> list
     return [*kept, *_with_mark([summary.to_record()], True)]
 
 
-def _marked(records: list[dict[str, Any]], before: StoredSummary) -> list[dict[str, Any]]:
+def _mark_if_given(records: list[dict[str, Any]], before: StoredSummary) -> list[dict[str, Any]]:
     """Return the records of a summary that was made from *before*, marked if that was given."""
     return _with_mark(records, before.given_before() or True) if before.is_given else records
 
@@ -307,18 +309,18 @@ def _with_mark(records: list[dict[str, Any]], mark: Any) -> list[dict[str, Any]]
     """Return the records, with *mark* in the metadata of those that tell a summary."""
     return [
         record | {"metadata": {**record["metadata"], SUMMARY: {**told, GIVEN: mark}}}
-        if (told := _told(record))
+        if (told := _summary_fields(record))
         else record
         for record in records
     ]
 
 
 def _without_mark(record: dict[str, Any]) -> dict[str, Any]:
-    told = {name: value for name, value in _told(record).items() if name != GIVEN}
+    told = {name: value for name, value in _summary_fields(record).items() if name != GIVEN}
     return record | {"metadata": {**record["metadata"], SUMMARY: told}} if told else record
 
 
-def _told(record: Mapping[str, Any]) -> dict[str, Any]:
+def _summary_fields(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of the summary in the record of its message; empty for other records."""
     told = metadata_of(record).get(SUMMARY)
     if not isinstance(told, dict) or Summary.from_message(record) is None:

@@ -108,7 +108,7 @@ class OracleColumnTypes(ColumnTypes):
         return Storage(oracle.RAW(16), uuid_bytes, uuid_of_bytes)
 
     def time(self) -> Storage:
-        return Storage(oracle.TIMESTAMP(), _naive, _aware)
+        return Storage(oracle.TIMESTAMP(), _to_naive_utc, _to_aware_utc)
 
     def json(self) -> Storage:
         return Storage(JSON(), sorted_json, _object_without_decimals)
@@ -120,11 +120,11 @@ class OracleColumnTypes(ColumnTypes):
         return Storage(native, _vector_array, vector_floats)
 
 
-def _naive(value: datetime | None) -> datetime | None:
+def _to_naive_utc(value: datetime | None) -> datetime | None:
     return None if value is None else utc(value).replace(tzinfo=None)
 
 
-def _aware(stored: datetime | None) -> datetime | None:
+def _to_aware_utc(stored: datetime | None) -> datetime | None:
     return None if stored is None else stored.replace(tzinfo=UTC)
 
 
@@ -212,13 +212,14 @@ class OracleStatements(Statements):
         key: ColumnElement[Any] = bindparam("match_key")
         pair: ColumnElement[Any] = bindparam("match_pair")
         if kind == "null":
-            dropped = _merged(literal_column("'{}'"), meta)
+            dropped = _json_merged(literal_column("'{}'"), meta)
             return and_(
-                not_(_equal(meta, _merged(meta, key))), _equal(dropped, _merged(dropped, key))
+                not_(_json_equal(meta, _json_merged(meta, key))),
+                _json_equal(dropped, _json_merged(dropped, key)),
             )
         if kind == "container":
-            return _equal(meta, _merged(_merged(meta, key), pair))
-        return _equal(meta, _merged(meta, pair))
+            return _json_equal(meta, _json_merged(_json_merged(meta, key), pair))
+        return _json_equal(meta, _json_merged(meta, pair))
 
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         if kind == "container" and _has_null(value):
@@ -242,7 +243,7 @@ class OracleStatements(Statements):
         return func.dbms_lob.substr(value, *numbers, type_=LargeBinary())
 
 
-def _merged(target: ColumnElement[Any], patch: ColumnElement[Any]) -> ColumnElement[Any]:
+def _json_merged(target: ColumnElement[Any], patch: ColumnElement[Any]) -> ColumnElement[Any]:
     # Without RETURNING the result of merging into a text is cut off at 4,000 bytes.
     merged: ColumnElement[Any] = func.json_mergepatch(
         target, patch.op("RETURNING")(literal_column("JSON"))
@@ -250,7 +251,7 @@ def _merged(target: ColumnElement[Any], patch: ColumnElement[Any]) -> ColumnElem
     return merged
 
 
-def _equal(a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[bool]:
+def _json_equal(a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[bool]:
     # A condition, not a function: SQLAlchemy would compare a Boolean with 1.
     equal: ColumnElement[bool] = func.json_equal(a, b)
     return equal
@@ -294,7 +295,7 @@ class OracleTextIndexes(TextIndexes):
         return json.dumps(bound, ensure_ascii=False)
 
     def log_hits(self, below: bool = False) -> FromClause:
-        terms = _bound_terms()
+        terms = _terms_table()
         deltas, threads = DeltaRow.__table__, ThreadRow.__table__
         found = terms.join(deltas, func.contains(deltas.c.search_text, terms.c.term) > 0)
         return (
@@ -305,7 +306,7 @@ class OracleTextIndexes(TextIndexes):
         )
 
     def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
-        terms = _bound_terms()
+        terms = _terms_table()
         items = StoreItemRow.__table__
         found = func.contains(items.c.search_text, terms.c.term) > 0
         return (
@@ -328,7 +329,7 @@ class OracleTextIndexes(TextIndexes):
         return scope | ({"scope_end": path[:-1] + "0"} if below else {})
 
 
-def _bound_terms() -> FromClause:
+def _terms_table() -> FromClause:
     """Return ``:terms`` as a table."""
     return (
         text(
@@ -481,9 +482,9 @@ def _partition_command(table: Table, spread_by: str, parts: int, created: list[I
         for constraint in (table.primary_key, *table.constraints)
         if constraint is table.primary_key or isinstance(constraint, UniqueConstraint)
     }
-    indexes = [f"{name} {_place(True, columns, spread_by)}" for name, columns in keys.items()]
+    indexes = [f"{name} {_index_scope(True, columns, spread_by)}" for name, columns in keys.items()]
     indexes += [
-        f"{index.name} {_place(bool(index.unique), _columns(index), spread_by)}"
+        f"{index.name} {_index_scope(bool(index.unique), _column_names(index), spread_by)}"
         for index in created
         if index.table is table
     ]
@@ -493,12 +494,12 @@ def _partition_command(table: Table, spread_by: str, parts: int, created: list[I
     )
 
 
-def _place(unique: bool, columns: list[str], spread_by: str) -> str:
+def _index_scope(unique: bool, columns: list[str], spread_by: str) -> str:
     # ORA-14039: what is unique within each partition is unique only with the partition's column.
     return "GLOBAL" if unique and spread_by not in columns else "LOCAL"
 
 
-def _columns(index: Index) -> list[str]:
+def _column_names(index: Index) -> list[str]:
     return [e.name for e in index.expressions if isinstance(e, Column)]
 
 

@@ -310,11 +310,11 @@ class ImportTarget:
         )
         if isinstance(record, Whole):
             outcome = replace(outcome, reason=record.reason or outcome.reason)
-        done = await self._write(record, outcome)
+        done = await self._import_record(record, outcome)
         unreadable = done.unreadable + len(done.left_out)
         return replace(done, unreadable=unreadable + getattr(record, "unreadable", 0))
 
-    async def _write(
+    async def _import_record(
         self, record: ImportedLog | ImportedThread | Items | Whole, outcome: ImportOutcome
     ) -> ImportOutcome:
         try:
@@ -328,7 +328,7 @@ class ImportTarget:
                 return await self._write_whole(record, outcome)
             return await self._write_items(record, outcome)
         except _FAILURES as error:
-            return _failed(outcome, error)
+            return _failed_outcome(outcome, error)
 
     async def __aenter__(self) -> Self:
         self._keeps = True
@@ -362,7 +362,9 @@ class ImportTarget:
     async def _write_log(self, given: ImportedLog, outcome: ImportOutcome) -> ImportOutcome:
         log = ThreadLog(self.db, namespace=given.namespace, index_text=self.index_text)
         thread_id = self.prefix + given.thread_id
-        refused = {at: why for at, one in enumerate(given.entries) if (why := _refusal(one))}
+        refused = {
+            at: why for at, one in enumerate(given.entries) if (why := _refusal_of_entry(one))
+        }
         if refused:
             outcome = replace(
                 outcome,
@@ -374,11 +376,11 @@ class ImportTarget:
             if len(refused) == len(given.entries):
                 return replace(outcome, problem=next(iter(refused.values())))
             kept = [one for at, one in enumerate(given.entries) if at not in refused]
-            given = replace(given, entries=kept, items=_without(given.items, refused))
+            given = replace(given, entries=kept, items=_items_of_kept_entries(given.items, refused))
         reading = await log.read(thread_id)
         # The number of entries that are there already, from the first; None if others are.
         there = _count_there(reading.entries, given.entries)
-        status = self._status(there, len(given.entries))
+        status = self._status_of_parts(there, len(given.entries))
         outcome = replace(outcome, status=status)
         if status in ("skipped", "conflict"):
             return replace(outcome, problem=_DIFFERENT)
@@ -434,23 +436,25 @@ class ImportTarget:
             if [entry.position for entry in written] != positions[-len(some) :]:
                 raise Conflict(_CHANGED)
             if _count_there(written, some) != len(some):
-                raise _corrupt(f"log {thread_id!r}")
+                raise _not_as_written(f"log {thread_id!r}")
         return positions
 
     # --- Threads of checkpoints ------------------------------------------------------------------
 
     async def _write_thread(self, given: ImportedThread, outcome: ImportOutcome) -> ImportOutcome:
         thread_id = self.prefix + given.thread_id
-        logs, here = [_Readable(given)], [self._checkpointer(given, self.db)]
+        logs, here = [_Readable(given)], [self._checkpointer_for(given, self.db)]
         nowhere: list[str] = []  # namespaces that no log can have
         for one in given.below or ():
             try:
-                here.append(self._checkpointer(one, self.db))
+                here.append(self._checkpointer_for(one, self.db))
             except UNREADABLE as error:
                 nowhere.append(f"namespace {'/'.join(one.namespace)}: {describe_problem(error)}")
             else:
                 logs.append(_Readable(one))
-        plans = [await _plan(log, one, thread_id) for log, one in zip(logs, here, strict=True)]
+        plans = [
+            await _plan_of_log(log, one, thread_id) for log, one in zip(logs, here, strict=True)
+        ]
         outcome = replace(
             outcome,
             status=self._status_of_thread(plans),
@@ -466,7 +470,7 @@ class ImportTarget:
         try:
             if self.dry_run:
                 async with self.rehearsal() as db:
-                    tried = [self._checkpointer(one.given, db) for one in logs]
+                    tried = [self._checkpointer_for(one.given, db) for one in logs]
                     replaces = outcome.status == "replaced"
                     await self._write_plans(
                         logs, tried, thread_id, plans, counts, replaces=replaces
@@ -487,7 +491,7 @@ class ImportTarget:
         except _FAILURES as error:
             if outcome.status == "replaced":
                 counts = _Counts()
-            outcome = _failed(outcome, error)
+            outcome = _failed_outcome(outcome, error)
         if counts.checkpoints and not self.dry_run:
             for log in logs:
                 times = log.times.values()
@@ -506,7 +510,7 @@ class ImportTarget:
             unreadable=gone,
         )
 
-    def _checkpointer(self, given: ImportedThread, db: Database) -> Checkpointer:
+    def _checkpointer_for(self, given: ImportedThread, db: Database) -> Checkpointer:
         options = {"index_text": self.index_text, **given.options}
         if not self.index_text:
             options["index_text"] = False
@@ -572,7 +576,7 @@ class ImportTarget:
             try:
                 # A deleted thread begins anew with a checkpoint that names no parent.
                 parent_id = None if first and not rests else one.parent_id
-                await _save(checkpointer, thread_id, one, parent_id, connection)
+                await _save_checkpoint(checkpointer, thread_id, one, parent_id, connection)
             except UNREADABLE as error:
                 log.leave(checkpoint_id, error)
                 if replaces:  # by less than what was to be there
@@ -597,9 +601,9 @@ class ImportTarget:
         for name, item in items.items():
             if name not in there or (given.renewable and _is_outdated(there[name], item)):
                 missing.append(item)
-            elif not (_went_on if given.renewable else _is_same_item)(there[name], item):
+            elif not (_is_same_or_later if given.renewable else _is_same_item)(there[name], item):
                 different.append(item)
-        status = self._status(None if different else len(items) - len(missing), len(items))
+        status = self._status_of_parts(None if different else len(items) - len(missing), len(items))
         new = [*missing, *different] if status == "replaced" else missing
         problem = None
         if status in ("skipped", "conflict"):
@@ -638,19 +642,19 @@ class ImportTarget:
         back = await store.get_items(names, refresh=False)
         for name, item in zip(names, items, strict=True):
             if name not in back or not _is_same_item(back[name], item):
-                raise _corrupt(_name_of(item))
+                raise _not_as_written(_name_of(item))
         return list(items)
 
     # --- Values of adapters ----------------------------------------------------------------------
 
     async def _write_whole(self, given: Whole, outcome: ImportOutcome) -> ImportOutcome:
-        found = await _asked(given.read(self.db, self.prefix))
+        found = await _await_adapter(given.read(self.db, self.prefix))
         try:
             status = self._status_of_whole(given, found)
         except UNREADABLE:  # a part of it that is left out below
             status = "conflict"
         if status != "unchanged":
-            kept, left_out = await self._storable(given)
+            kept, left_out = await self._without_unstorable_parts(given)
             outcome = replace(outcome, left_out=(*outcome.left_out, *left_out))
             if left_out:
                 given, status = kept, self._status_of_whole(kept, found)
@@ -666,14 +670,14 @@ class ImportTarget:
         outcome = replace(outcome, written=written)
         if self.dry_run:
             return outcome
-        await _asked(given.write(self.db, self.prefix, found))
-        if not _is_same(await _asked(given.read(self.db, self.prefix)), given.value):
-            raise _corrupt(given.label)
+        await _await_adapter(given.write(self.db, self.prefix, found))
+        if not _is_same(await _await_adapter(given.read(self.db, self.prefix)), given.value):
+            raise _not_as_written(given.label)
         if given.logs is not None:
             await date_logs(self.db, given.logs(self.db, self.prefix))
         return outcome
 
-    async def _storable(self, given: Whole) -> tuple[Whole, list[str]]:
+    async def _without_unstorable_parts(self, given: Whole) -> tuple[Whole, list[str]]:
         """Return a record without the parts that cannot be stored, and the names of these.
 
         Raises:
@@ -704,8 +708,8 @@ class ImportTarget:
         """Return why a record cannot be stored; ``None`` if it can."""
         async with self.rehearsal() as db:
             try:
-                await _asked(given.write(db, self.prefix, None))
-                if _is_same(await _asked(given.read(db, self.prefix)), given.value):
+                await _await_adapter(given.write(db, self.prefix, None))
+                if _is_same(await _await_adapter(given.read(db, self.prefix)), given.value):
                     return None
             except (MemalchemyError, *UNREADABLE) as error:
                 return describe_problem(error)
@@ -720,7 +724,7 @@ class ImportTarget:
             return "resumed"
         return _OF_CONFLICTS[self.on_conflict]
 
-    def _status(self, there: int | None, total: int) -> Status:
+    def _status_of_parts(self, there: int | None, total: int) -> Status:
         """Return the status of a record of which *there* parts exist; ``None``: other parts do."""
         if there is None:
             return _OF_CONFLICTS[self.on_conflict]
@@ -813,7 +817,7 @@ class _Plan:
     problem: str | None = None
 
 
-async def _plan(log: _Readable, checkpointer: Checkpointer, thread_id: str) -> _Plan:
+async def _plan_of_log(log: _Readable, checkpointer: Checkpointer, thread_id: str) -> _Plan:
     """Compare a log with the source, and return what it lacks."""
     given = log.given
     stored = await checkpointer.list_checkpoints(thread_id, MAX_LIMIT)
@@ -845,7 +849,7 @@ async def _plan(log: _Readable, checkpointer: Checkpointer, thread_id: str) -> _
     return plan
 
 
-async def _save(
+async def _save_checkpoint(
     checkpointer: Checkpointer,
     thread_id: str,
     given: NewCheckpoint,
@@ -909,10 +913,10 @@ async def _read_back(
         writes = given.compare_writes(found.writes, wanted.writes)
         if found.parent_id in (None, wanted.parent_id) and writes and not writes.missing:
             return
-    raise _corrupt(f"checkpoint {wanted.checkpoint_id!r} of thread {thread_id!r}")
+    raise _not_as_written(f"checkpoint {wanted.checkpoint_id!r} of thread {thread_id!r}")
 
 
-def _failed(outcome: ImportOutcome, error: Exception) -> ImportOutcome:
+def _failed_outcome(outcome: ImportOutcome, error: Exception) -> ImportOutcome:
     """Return the outcome of a record whose import an error has ended."""
     if isinstance(error, (Conflict, ThreadDeleted)):
         return replace(outcome, status="conflict", problem=_CHANGED)
@@ -924,7 +928,7 @@ def _with_left_out(outcome: ImportOutcome, logs: Sequence[_Readable]) -> ImportO
     return replace(outcome, left_out=(*own, *(one for log in logs for one in log.names())))
 
 
-async def _asked(adapter: Awaitable[Any]) -> Any:
+async def _await_adapter(adapter: Awaitable[Any]) -> Any:
     """Return what an adapter returns; raise the cause of a framework's own error instead of it."""
     try:
         return await adapter
@@ -936,7 +940,7 @@ async def _asked(adapter: Awaitable[Any]) -> Any:
         raise
 
 
-def _refusal(entry: ImportedEntry) -> str | None:
+def _refusal_of_entry(entry: ImportedEntry) -> str | None:
     """Return why an entry cannot be stored; ``None`` if it can."""
     try:
         check_entry_key(entry.key)
@@ -947,7 +951,7 @@ def _refusal(entry: ImportedEntry) -> str | None:
     return None
 
 
-def _without(
+def _items_of_kept_entries(
     items: Callable[[Sequence[int]], Iterable[NewItem]] | None, refused: Mapping[int, str]
 ) -> Callable[[Sequence[int]], Iterable[NewItem]] | None:
     """Return *items* for the positions of the entries that are not *refused*.
@@ -1003,10 +1007,10 @@ def _is_same_item(item: StoreItem, given: NewItem) -> bool:
 
 def _is_outdated(item: StoreItem, given: NewItem) -> bool:
     """Return whether an item is what an earlier import wrote, and the source has a later one."""
-    return not _went_on(item, given) and item.metadata == dict(given.metadata or {})
+    return not _is_same_or_later(item, given) and item.metadata == dict(given.metadata or {})
 
 
-def _went_on(item: StoreItem, given: NewItem) -> bool:
+def _is_same_or_later(item: StoreItem, given: NewItem) -> bool:
     """Return whether an item has the value that is given, or a later one."""
     later = given.updated_at is not None and item.updated_at > given.updated_at
     return later or _is_same(item.value, given.value)
@@ -1016,5 +1020,5 @@ def _is_same(one: Any, other: Any) -> bool:
     return encode_value(one) == encode_value(other)
 
 
-def _corrupt(what: str) -> Corrupt:
+def _not_as_written(what: str) -> Corrupt:
     return Corrupt(f"{what} reads back as something else than was written")

@@ -103,7 +103,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or ``None``. One query."""
         item = await self.store.get_item(self._records, conversation_id)
-        return None if item is None else self._record(item)
+        return None if item is None else self._to_record(item)
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
@@ -118,7 +118,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
             filter=None if scope is None else {"scope": scope},
             limit=MAX_LIMIT if limit is None else limit,
         )
-        return [self._record(item) for item in items]
+        return [self._to_record(item) for item in items]
 
     async def write_record(
         self,
@@ -143,10 +143,10 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         known = self._seen.get(record.conversation_id) if expected_revision is not None else None
         if known is not None and known.value["revision"] == expected_revision:
             with suppress(Conflict):  # it may be older than another write of this revision
-                return await self._save(record, new_entries, known)
-        known = await self._expected(record.conversation_id, expected_revision)
+                return await self._replace_record(record, new_entries, known)
+        known = await self._expected_item(record.conversation_id, expected_revision)
         try:
-            await self._save(record, new_entries, known)
+            await self._replace_record(record, new_entries, known)
         except Conflict as conflict:
             raise ConversationConflict(record.conversation_id) from conflict
 
@@ -158,7 +158,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         Raises:
             ConversationConflict: there is no record of this revision.
         """
-        item = await self._expected(conversation_id, expected_revision)
+        item = await self._expected_item(conversation_id, expected_revision)
         if item is None:
             raise ConversationConflict(conversation_id)
         thread = item.value["log"]
@@ -168,7 +168,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
                 await self.store.delete(
                     self._records, conversation_id, expected_version=item, connection=tx
                 )
-                await self._collect(thread, tx)
+                await self._remove_unreachable_entries(thread, tx)
         except Conflict as conflict:
             raise ConversationConflict(conversation_id) from conflict
         finally:
@@ -185,8 +185,8 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         found = await self.log.find(entry_id, thread_id=self._log_of.get(entry_id))
         for thread, entry in found.items():
             self._log_of.put(entry_id, thread)
-            return _entries([entry])[0]
-        raise _missing(entry_id)
+            return _to_entries([entry])[0]
+        raise _entry_missing(entry_id)
 
     async def read_history(
         self, head_id: str | None, *, limit: int | None = None
@@ -203,7 +203,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
             return []
         thread = await self._find_log(head_id)
         if thread is None:
-            raise _missing(head_id)
+            raise _entry_missing(head_id)
         size = MAX_LIMIT if limit is None else max(2 * limit, MIN_PAGE)
         wanted: str | None = head_id
         read: dict[str | None, Entry] = {}
@@ -213,17 +213,17 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
             if wanted not in read:
                 page = await self.log.tail(thread, size, before=before)
                 if not page:
-                    raise _missing(wanted)
+                    raise _entry_missing(wanted)
                 read |= {entry.key: entry for entry in page}
                 before, size = page[0].position, min(2 * size, MAX_LIMIT)
                 continue
             history.append(read[wanted])
-            wanted = _parent(history[-1])
-        return _entries(history[::-1])
+            wanted = _parent_id(history[-1])
+        return _to_entries(history[::-1])
 
     # --- Shared by the methods above --------------------------------------------------------------
 
-    async def _expected(
+    async def _expected_item(
         self, conversation_id: str, expected_revision: str | None
     ) -> StoreItem | None:
         """Return the item of a record of this revision; ``None`` if none is expected.
@@ -237,9 +237,9 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         if item is None or item.value["record"]["revision"] != expected_revision:
             raise ConversationConflict(conversation_id)
         record = _RECORD.validate_python(item.value["record"])
-        return self._remember(record, item.value["log"], item.version, item.created_at)
+        return self._remember_record(record, item.value["log"], item.version, item.created_at)
 
-    async def _save(
+    async def _replace_record(
         self,
         record: ConversationRecord,
         new_entries: Sequence[ConversationEntry],
@@ -252,7 +252,9 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         """
         thread = await self._thread_for(record, new_entries, known)
         await write_storable(
-            lambda convert: self._write(record, new_entries, thread, known, convert)
+            lambda convert: self._write_record_and_entries(
+                record, new_entries, thread, known, convert
+            )
         )
 
     async def _thread_for(
@@ -281,7 +283,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
                 self._log_of.put(entry_id, known)
         return known
 
-    async def _write(
+    async def _write_record_and_entries(
         self,
         record: ConversationRecord,
         new_entries: Sequence[ConversationEntry],
@@ -289,7 +291,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         known: StoreItem | None,
         convert: Convert,
     ) -> None:
-        rows = convert(_rows(new_entries))
+        rows = convert(_values_of_entries(new_entries))
         value = {
             "log": thread,
             "scope": record.scope,
@@ -319,9 +321,9 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
                 connection=tx,
             )
         born = record.updated_at if known is None else known.created_at
-        self._remember(record, thread, version, born)
+        self._remember_record(record, thread, version, born)
 
-    async def _collect(self, thread: str, connection: HostConnection) -> None:
+    async def _remove_unreachable_entries(self, thread: str, connection: HostConnection) -> None:
         """Remove the entries of a log that no record leads to; the log, if there is no record."""
         tips: list[str] = []
         left = 0
@@ -329,7 +331,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
             self._records, filter={"log": thread}, order="key", connection=connection
         ):
             left += 1
-            tips += _tips(_RECORD.validate_python(item.value["record"]))
+            tips += _tips_of_branches(_RECORD.validate_python(item.value["record"]))
         if not left:
             await self.log.delete(thread, connection=connection)
             return
@@ -341,16 +343,16 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
             at: str | None = tip
             while at not in reached:
                 reached.add(at)
-                at = _parent(entries[at]) if at in entries else None
+                at = _parent_id(entries[at]) if at in entries else None
         gone = [entry.position for key, entry in entries.items() if key not in reached]
         await self.log.remove(thread, gone, connection=connection)
 
-    def _record(self, item: StoreItem) -> ConversationRecord:
+    def _to_record(self, item: StoreItem) -> ConversationRecord:
         record = _RECORD.validate_python(item.value["record"])
-        self._remember(record, item.value["log"], item.version, item.created_at)
+        self._remember_record(record, item.value["log"], item.version, item.created_at)
         return record
 
-    def _remember(
+    def _remember_record(
         self, record: ConversationRecord, thread: str, version: int, created_at: datetime
     ) -> StoreItem:
         """Remember the version of a record, and in which log its entries are.
@@ -362,12 +364,12 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
             self._records, record.conversation_id, known, {}, created_at, created_at, version
         )
         self._seen.put(record.conversation_id, item)
-        for tip in _tips(record):
+        for tip in _tips_of_branches(record):
             self._log_of.put(tip, thread)
         return item
 
 
-def _rows(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
+def _values_of_entries(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
     """Return the values of entries: their messages, each with the id of the entry before it."""
     messages = dump_messages([entry.message for entry in entries])
     return [
@@ -385,29 +387,29 @@ def _stored_id(entry_id: str | None) -> UUID | str | None:
     return found if str(found) == entry_id else entry_id
 
 
-def _parent(entry: Entry) -> str | None:
+def _parent_id(entry: Entry) -> str | None:
     found = entry.value["parent_id"]
     return None if found is None else str(found)
 
 
-def _entries(entries: Sequence[Entry]) -> list[ConversationEntry]:
-    parents = [_parent(entry) for entry in entries]
-    messages = load_messages([_message(entry.value) for entry in entries])
+def _to_entries(entries: Sequence[Entry]) -> list[ConversationEntry]:
+    parents = [_parent_id(entry) for entry in entries]
+    messages = load_messages([_message_fields(entry.value) for entry in entries])
     return [
         ConversationEntry(id=str(entry.key), parent_id=parent, message=message)
         for entry, parent, message in zip(entries, parents, messages, strict=True)
     ]
 
 
-def _message(value: Mapping[str, Any]) -> dict[str, Any]:
+def _message_fields(value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: part for name, part in value.items() if name != "parent_id"}
 
 
-def _tips(record: ConversationRecord) -> list[str]:
+def _tips_of_branches(record: ConversationRecord) -> list[str]:
     return [*([] if record.head_id is None else [record.head_id]), *record.branches]
 
 
-def _missing(entry_id: str) -> LookupError:
+def _entry_missing(entry_id: str) -> LookupError:
     return LookupError(f"the store has no entry {entry_id!r}")
 
 

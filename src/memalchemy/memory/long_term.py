@@ -106,12 +106,12 @@ class LLMMemoryManager(BaseMemoryManager):
         Raises:
             ValueError: there is a resolver, and this is neither a session nor `scoped`.
         """
-        return self._scope().namespace
+        return self._current_scope().namespace
 
     @property
     def active_recall(self) -> tuple[tuple[str, ...], ...]:
         """Namespaces that are read now: the active one, then those that are only read."""
-        scope = self._scope()
+        scope = self._current_scope()
         return (scope.namespace, *scope.recall)
 
     def scoped(
@@ -137,7 +137,7 @@ class LLMMemoryManager(BaseMemoryManager):
 
         The resolver gets *metadata* together with the metadata of *state*.
         """
-        scope = await self._resolve(state, metadata, "memory.manager.injected")
+        scope = await self._resolve_scope(state, metadata, "memory.manager.injected")
         if scope is None:
             return with_messages(state, without_blocks(state_messages(state), MEMORY_TAG))
         with enter_scope(self, scope):
@@ -151,7 +151,7 @@ class LLMMemoryManager(BaseMemoryManager):
         connection: HostConnection | None = None,
     ) -> None:
         """`BaseMemoryManager.on_session_end` in the namespace of the run."""
-        scope = await self._resolve(state, metadata, "memory.manager.extract_failed")
+        scope = await self._resolve_scope(state, metadata, "memory.manager.extract_failed")
         if scope is None:
             return
         with enter_scope(self, MemoryScope(scope.namespace)):
@@ -205,9 +205,9 @@ class LLMMemoryManager(BaseMemoryManager):
             return []
         found: dict[tuple[str, str, str], Memory] = {}
         if query is not None and query.strip():
-            _add_memories(found, await self._matching(prefixes, query, limit, connection))
+            _add_memories(found, await self._search_prefixes(prefixes, query, limit, connection))
         if len(found) < limit:
-            _add_memories(found, await self._last_saved(prefixes, limit, connection))
+            _add_memories(found, await self._newest_in_turn(prefixes, limit, connection))
         return list(found.values())[:limit]
 
     async def retrieve_relevant(
@@ -254,7 +254,7 @@ class LLMMemoryManager(BaseMemoryManager):
         limit = self.max_memories
         if limit is None or await self.store.count(namespace, connection=connection) <= limit:
             return
-        for item in (await self._newest(namespace, None, connection))[limit:]:
+        for item in (await self._newest_of_namespace(namespace, None, connection))[limit:]:
             try:
                 await self.store.delete(
                     namespace, item.key, expected_version=item.version, connection=connection
@@ -262,7 +262,7 @@ class LLMMemoryManager(BaseMemoryManager):
             except Conflict:
                 continue  # it was saved again meanwhile, so it is not old; or removed by another
 
-    async def _matching(
+    async def _search_prefixes(
         self,
         prefixes: list[Namespace],
         query: str,
@@ -280,9 +280,9 @@ class LLMMemoryManager(BaseMemoryManager):
             for prefix in prefixes
             for type_ in MemoryType
         ]
-        return _in_turn(rankings)
+        return _interleave(rankings)
 
-    async def _last_saved(
+    async def _newest_in_turn(
         self, prefixes: list[Namespace], limit: int, connection: HostConnection | None
     ) -> list[StoreItem]:
         """Return the newest items, the namespaces in turn: a busy one does not displace others."""
@@ -290,11 +290,11 @@ class LLMMemoryManager(BaseMemoryManager):
         for prefix in prefixes:
             items: list[StoreItem] = []
             for type_ in MemoryType:
-                items += await self._newest((*prefix, type_.value), limit, connection)
+                items += await self._newest_of_namespace((*prefix, type_.value), limit, connection)
             by_namespace.append(sorted(items, key=_save_order, reverse=True)[:limit])
-        return _in_turn(by_namespace)
+        return _interleave(by_namespace)
 
-    async def _newest(
+    async def _newest_of_namespace(
         self, namespace: Namespace, limit: int | None, connection: HostConnection | None
     ) -> list[StoreItem]:
         """Return the last saved items, newest first; ``None`` for all."""
@@ -310,7 +310,7 @@ class LLMMemoryManager(BaseMemoryManager):
                 items.append(item)
         return sorted(items, key=_save_order, reverse=True)[:limit]
 
-    def _scope(self) -> MemoryScope:
+    def _current_scope(self) -> MemoryScope:
         scope = active_scope(self)
         if scope is not None:
             return scope
@@ -321,12 +321,12 @@ class LLMMemoryManager(BaseMemoryManager):
             )
         return MemoryScope(self.namespace_prefix)
 
-    async def _resolve(
+    async def _resolve_scope(
         self, state: Any, metadata: Mapping[str, Any] | None, event_name: str
     ) -> MemoryScope | None:
         """Return the scope of a run; ``None`` after an error, which is logged and published."""
         if self.namespace_resolver is None:
-            return self._scope()
+            return self._current_scope()
         try:
             return resolved_scope(await awaited(self.namespace_resolver(run_info(state, metadata))))
         except Exception as error:  # noqa: BLE001 - fails closed: the run goes on without a memory
@@ -342,7 +342,7 @@ class LLMMemoryManager(BaseMemoryManager):
         return {"tenant": self.store.db.tenant}
 
 
-def _in_turn(lists: Sequence[Sequence[StoreItem]]) -> list[StoreItem]:
+def _interleave(lists: Sequence[Sequence[StoreItem]]) -> list[StoreItem]:
     """Return the first item of each list, then the second of each, and so on."""
     return [item for rank in zip_longest(*lists) for item in rank if item is not None]
 

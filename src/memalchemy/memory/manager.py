@@ -77,7 +77,7 @@ class BaseMemoryManager(ABC):
         query = None if prompt is None else text_of(messages[prompt])
         with operation("memory.manager.injected", **self._event_fields()) as event:
             memories = await self.retrieve_relevant(query, **_host_arguments(connection))
-            event.details |= _counts(memories)
+            event.details |= _memory_counts(memories)
         return with_messages(state, with_block(messages, memory_block(memories), tag=MEMORY_TAG))
 
     async def on_session_end(
@@ -97,25 +97,27 @@ class BaseMemoryManager(ABC):
             ValueError: *connection* is given, and extraction runs in the background.
         """
         messages = without_blocks(state_messages(state), MEMORY_TAG, FACTS_TAG)
-        if self._mode() == "inline":
+        if self._extract_mode() == "inline":
             return await self._extract_and_save(messages, connection)
         if connection is not None:
             raise ValueError(
                 "background extraction outlives a transaction: it cannot take connection="
             )
-        self._queue().submit(self._order_key(), lambda: self._extract_and_save(messages, None))
+        self._background_queue().submit(
+            self._order_key(), lambda: self._extract_and_save(messages, None)
+        )
 
     @property
     def pending_extractions(self) -> int:
         """Number of background extractions that have not ended yet."""
-        return len(self._queue())
+        return len(self._background_queue())
 
     async def drain(self) -> None:
         """Wait for all background extractions, also those that begin meanwhile.
 
         Call it before the database is closed. Cancelling the call cancels no extraction.
         """
-        await self._queue().drain()
+        await self._background_queue().drain()
 
     async def _extract_and_save(
         self, messages: list[Any], connection: HostConnection | None
@@ -123,26 +125,26 @@ class BaseMemoryManager(ABC):
         try:
             # The name of the event, unless the block reaches its end.
             with operation("memory.manager.extract_failed", **self._event_fields()) as event:
-                event.details["mode"] = self._mode()
+                event.details["mode"] = self._extract_mode()
                 memories = await self.extract(messages)
                 if memories:
                     await self.save(memories, **_host_arguments(connection))
                 event.name = "memory.manager.extracted"
-                event.details |= _counts(memories)
+                event.details |= _memory_counts(memories)
         except Exception as error:  # noqa: BLE001 - logged and published: a run must not fail of it
             log_failure(_log, "long-term memory was not extracted", error)
 
     def _event_fields(self) -> dict[str, Any]:
         return {}
 
-    def _mode(self) -> ExtractMode:
+    def _extract_mode(self) -> ExtractMode:
         return getattr(self, "extract_mode", "inline")
 
     def _order_key(self) -> tuple[str, ...]:
         """Return the key whose background extractions run one after another."""
         return ()
 
-    def _queue(self) -> KeyedQueue:
+    def _background_queue(self) -> KeyedQueue:
         # Created on demand, because a subclass need not call __init__.
         max_concurrent = getattr(self, "max_concurrent_extractions", 4)
         queue: KeyedQueue = self.__dict__.setdefault("_background", KeyedQueue(max_concurrent))
@@ -196,7 +198,7 @@ def _host_arguments(connection: HostConnection | None) -> dict[str, Any]:
     return {} if connection is None else {"connection": connection}
 
 
-def _counts(memories: list[Memory]) -> dict[str, Any]:
+def _memory_counts(memories: list[Memory]) -> dict[str, Any]:
     return {
         "memory_count": len(memories),
         "types": sorted({memory.type.value for memory in memories}),

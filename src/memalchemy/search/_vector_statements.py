@@ -66,8 +66,8 @@ def has_native_vectors(db: Database) -> Program[bool]:
 def of_kind() -> ColumnElement[bool]:
     """The vectors of one model and size; binds ``p_model``, ``p_dimensions``."""
     return and_(
-        EMBEDDINGS.c.model == _bound("p_model", EMBEDDINGS.c.model),
-        EMBEDDINGS.c.dimensions == _bound("p_dimensions", EMBEDDINGS.c.dimensions),
+        EMBEDDINGS.c.model == _bind_as("p_model", EMBEDDINGS.c.model),
+        EMBEDDINGS.c.dimensions == _bind_as("p_dimensions", EMBEDDINGS.c.dimensions),
     )
 
 
@@ -76,7 +76,7 @@ def of_kind() -> ColumnElement[bool]:
 
 @statement(unproven=RANKED, below=(False, True))
 def read_vectors(dialect: Dialect, below: bool) -> Executable | None:
-    """A page of the vectors of a scope, as `_vectors` orders their columns; binds `page_after`."""
+    """A page of a scope's vectors, in the columns of `_select_vectors`; binds `page_after`."""
     if dialect.vectors.computes_distances and not dialect.vectors.may_be_bytes:
         return None
     position = dialect.statements.rowid(EMBEDDINGS)
@@ -84,13 +84,13 @@ def read_vectors(dialect: Dialect, below: bool) -> Executable | None:
     columns: list[Any] = [EMBEDDINGS.c[name] for name in order]
     bounds: list[Any] = [bindparam(f"p_{name}", type_=type_) for name, type_ in order.items()]
     if position is not None:
-        columns, bounds = [position], [_integer("p_row_at")]
-    query: Select[Any] = _vectors(dialect).where(in_scope(EMBEDDINGS, below), of_kind())
+        columns, bounds = [position], [_integer_bind("p_row_at")]
+    query: Select[Any] = _select_vectors(dialect).where(in_scope(EMBEDDINGS, below), of_kind())
     if below:
         columns.insert(0, EMBEDDINGS.c.namespace)
         bounds.insert(0, bindparam("p_namespace", type_=String))
     after = tuple_(*columns) > tuple_(*bounds) if len(columns) > 1 else columns[0] > bounds[0]
-    page = query.where(after).order_by(*columns).limit(_integer("p_limit"))
+    page = query.where(after).order_by(*columns).limit(_integer_bind("p_limit"))
     return page.execution_options(**{NAMELESS: True})
 
 
@@ -111,7 +111,7 @@ def count_vectors(dialect: Dialect, below: bool) -> Executable:
         select(literal_column("1").label("one"))
         .select_from(EMBEDDINGS)
         .where(in_scope(EMBEDDINGS, below), of_kind())
-        .limit(_integer("p_limit"))
+        .limit(_integer_bind("p_limit"))
         .subquery("some_vectors")
     )
     return select(func.count()).select_from(some)
@@ -128,15 +128,18 @@ def read_changed_vectors(dialect: Dialect) -> Executable | None:
     model = EMBEDDINGS.c.model.concat(literal_column("''", String))
     dimensions = EMBEDDINGS.c.dimensions + literal_column("0", Integer)
     query: Select[Any] = (
-        _vectors(dialect)
+        _select_vectors(dialect)
         .add_columns(change)
         .where(in_scope(EMBEDDINGS, False))
-        .where(tuple_(change, position) > tuple_(_bound("p_change", change), _integer("p_row_at")))
-        .where(change >= _bound("p_change", change))
-        .where(model == _bound("p_model", EMBEDDINGS.c.model))
-        .where(dimensions == _integer("p_dimensions"))
+        .where(
+            tuple_(change, position)
+            > tuple_(_bind_as("p_change", change), _integer_bind("p_row_at"))
+        )
+        .where(change >= _bind_as("p_change", change))
+        .where(model == _bind_as("p_model", EMBEDDINGS.c.model))
+        .where(dimensions == _integer_bind("p_dimensions"))
         .order_by(change, position)
-        .limit(_integer("p_limit"))
+        .limit(_integer_bind("p_limit"))
     )
     return query
 
@@ -152,7 +155,7 @@ def read_positions(dialect: Dialect, which: str) -> Executable | None:
         select(wanted)
         .select_from(EMBEDDINGS)
         .where(in_scope(EMBEDDINGS, False), of_kind())
-        .where(position >= _integer("p_low"), position <= _integer("p_high"))
+        .where(position >= _integer_bind("p_low"), position <= _integer_bind("p_high"))
     )
 
 
@@ -162,7 +165,9 @@ def live_items(dialect: Dialect) -> Executable | None:
     if dialect.vectors.computes_distances and not dialect.vectors.may_be_bytes:
         return None
     return select(*_item_columns(dialect)).where(
-        ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant), is_listed(dialect, ITEMS), live_item()
+        ITEMS.c.tenant == _bind_as("k_tenant", ITEMS.c.tenant),
+        is_listed(dialect, ITEMS),
+        live_item(),
     )
 
 
@@ -181,7 +186,7 @@ def live_parts(dialect: Dialect) -> Executable | None:
         select(*_item_columns(dialect), *of_part, *_signed_vector())
         .select_from(EMBEDDINGS.join(ITEMS, same_item(ITEMS, EMBEDDINGS)))
         .where(
-            EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant),
+            EMBEDDINGS.c.tenant == _bind_as("k_tenant", EMBEDDINGS.c.tenant),
             tuple_(*(EMBEDDINGS.c[name] for name in PART)).in_(names),
             of_kind(),
             live_item(),
@@ -209,7 +214,7 @@ def vectors_of_items(dialect: Dialect, as_stored: bool, signed: bool) -> Executa
     if signed:
         columns += [EMBEDDINGS.c.dimensions, _vector_signature(), ITEMS.c.version]
         source = EMBEDDINGS.join(ITEMS, same_item(ITEMS, EMBEDDINGS))
-    tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
+    tenant = EMBEDDINGS.c.tenant == _bind_as("k_tenant", EMBEDDINGS.c.tenant)
     listed = is_listed(dialect, EMBEDDINGS)
     return select(*columns).select_from(source).where(tenant, listed)
 
@@ -242,7 +247,7 @@ def rank_all(
     scope = and_(in_scope(EMBEDDINGS, below), of_kind())
     if among:
         scope = and_(scope, is_listed(dialect, EMBEDDINGS))
-    return _rank(dialect, metric, below, scope, _integer("p_limit"), signed)
+    return _rank_by_distance(dialect, metric, below, scope, _integer_bind("p_limit"), signed)
 
 
 @statement(
@@ -259,25 +264,27 @@ def rank_few(dialect: Dialect, metric: str, below: bool, signed: bool) -> Execut
     """
     if not dialect.statements.has_custom_plans or not dialect.vectors.computes_distances:
         return None
-    tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
-    path = _equals("k_namespace", EMBEDDINGS.c.namespace)
+    tenant = EMBEDDINGS.c.tenant == _bind_as("k_tenant", EMBEDDINGS.c.tenant)
+    path = _equals_as_range("k_namespace", EMBEDDINGS.c.namespace)
     scope = in_scope(EMBEDDINGS, True) if below else and_(tenant, path)
-    dimensions = EMBEDDINGS.c.dimensions == _bound("p_dimensions", EMBEDDINGS.c.dimensions)
-    condition = and_(scope, _equals("p_model", EMBEDDINGS.c.model), dimensions)
-    limit = dialect.statements.hide_from_planner(_integer("p_limit"))
-    return _rank(dialect, metric, below, _unforeseen(dialect, condition), limit, signed)
+    dimensions = EMBEDDINGS.c.dimensions == _bind_as("p_dimensions", EMBEDDINGS.c.dimensions)
+    condition = and_(scope, _equals_as_range("p_model", EMBEDDINGS.c.model), dimensions)
+    limit = dialect.statements.hide_from_planner(_integer_bind("p_limit"))
+    return _rank_by_distance(
+        dialect, metric, below, _hide_binds_from_planner(dialect, condition), limit, signed
+    )
 
 
-def _equals(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
+def _equals_as_range(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
     """Compare for equality, written as a range.
 
     For a range with an unknown value the planner assumes 0.5 % of the rows. For an equality it
     assumes the average, which may be so many that it would scan the whole table.
     """
-    return and_(column >= _bound(name, column), column <= _bound(name, column))
+    return and_(column >= _bind_as(name, column), column <= _bind_as(name, column))
 
 
-def _rank(
+def _rank_by_distance(
     dialect: Dialect,
     metric: str,
     below: bool,
@@ -288,10 +295,12 @@ def _rank(
     distance = dialect.vectors.distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
     part = [EMBEDDINGS.c[name] for name in PART]
     query = select(*part, distance, *(_signed_vector() if signed else ())).where(scope)
-    return _with_items(dialect, query.order_by(distance, *part).limit(limit), below)
+    return _join_items(dialect, query.order_by(distance, *part).limit(limit), below)
 
 
-def _unforeseen(dialect: Dialect, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+def _hide_binds_from_planner(
+    dialect: Dialect, condition: ColumnElement[bool]
+) -> ColumnElement[bool]:
     def instead(element: Any, **_: Any) -> Any:
         return (
             dialect.statements.hide_from_planner(element)
@@ -329,11 +338,11 @@ def rank_by_index(
             *(_signed_vector() if signed else ()),
         )
         .where(in_scope(EMBEDDINGS, below))
-        .where(EMBEDDINGS.c.model == _bound("p_model", EMBEDDINGS.c.model))
+        .where(EMBEDDINGS.c.model == _bind_as("p_model", EMBEDDINGS.c.model))
         # The index is partial, so its condition must be in the text and not in a bind.
         .where(EMBEDDINGS.c.dimensions == literal_column(str(int(dimensions)), Integer))
     )
-    return _with_items(dialect, query.order_by(rough).limit(_integer("p_limit")), below)
+    return _join_items(dialect, query.order_by(rough).limit(_integer_bind("p_limit")), below)
 
 
 @statement()
@@ -354,7 +363,7 @@ def current_vector_settings(dialect: Dialect) -> Executable | None:
     return dialect.vectors.current_settings()
 
 
-def _with_items(dialect: Dialect, query: Select[Any], below: bool) -> Executable:
+def _join_items(dialect: Dialect, query: Select[Any], below: bool) -> Executable:
     # Joined to the nearest rows only: joined before, all items of the scope would be looked up.
     near = dialect.statements.materialized(query, "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
@@ -366,7 +375,7 @@ def _with_items(dialect: Dialect, query: Select[Any], below: bool) -> Executable
         .join(
             ITEMS,
             and_(
-                ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant),
+                ITEMS.c.tenant == _bind_as("k_tenant", ITEMS.c.tenant),
                 ITEMS.c.namespace == near.c.namespace,
                 ITEMS.c.key == near.c.key,
                 *routed_items(dialect, below, ITEMS),
@@ -377,7 +386,7 @@ def _with_items(dialect: Dialect, query: Select[Any], below: bool) -> Executable
 
 def _item_columns(dialect: Dialect) -> list[ColumnElement[Any]]:
     """Return the columns of an item; ``value`` is NULL if it has over ``p_longest`` bytes."""
-    is_short = dialect.statements.byte_length(ITEMS.c.value) <= _integer("p_longest")
+    is_short = dialect.statements.byte_length(ITEMS.c.value) <= _integer_bind("p_longest")
     value = case((is_short, ITEMS.c.value)).label("value")
     return [*(ITEMS.c[name] for name in STORED if name != "value"), value]
 
@@ -397,7 +406,7 @@ def _as_stored(table: Table, *names: str) -> list[Any]:
     return [type_coerce(table.c[name], NULLTYPE).label(name) for name in names]
 
 
-def _vectors(dialect: Dialect) -> Any:
+def _select_vectors(dialect: Dialect) -> Any:
     """Select the columns of `PART`, the vector and, where rows have one, the position."""
     columns = _as_stored(EMBEDDINGS, *PART, "vector")
     position = dialect.statements.rowid(EMBEDDINGS)
@@ -406,9 +415,9 @@ def _vectors(dialect: Dialect) -> Any:
     return select(*columns)
 
 
-def _bound(name: str, column: ColumnElement[Any]) -> BindParameter[Any]:
+def _bind_as(name: str, column: ColumnElement[Any]) -> BindParameter[Any]:
     return bindparam(name, type_=column.type)
 
 
-def _integer(name: str) -> BindParameter[Any]:
+def _integer_bind(name: str) -> BindParameter[Any]:
     return bindparam(name, type_=Integer)

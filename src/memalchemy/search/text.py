@@ -108,20 +108,22 @@ def search_items(
     is_carried = one and weighed and dialect.statements.rowid(ITEMS) is None
     carried = dict.fromkeys((*whole, "search_text"))
     hits = dialect.text.item_hits(below, tuple(carried) if is_carried else _ITEM_ORDER)
-    found, asked = _ranked(hits, [column.name for column in hits.c if column.name != "term"], one)
+    found, asked = _sum_bits_of_terms(
+        hits, [column.name for column in hits.c if column.name != "term"], one
+    )
     best = dialect.statements.materialized(_best_items(dialect, found, below), "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
     query: Select[Any] = select(*(best.c[name] for name in _ITEM), score)
     if weighed:
-        few = _number(dialect, best)
+        few = _count_rows(dialect, best)
         rows = best if is_carried else ITEMS
         query = query.add_columns(
-            _opening(rows.c.search_text),
+            _opening_of(rows.c.search_text),
             *(_if_few(few, rows.c[name]) for name in whole if name not in _ITEM),
         ).select_from(best)
         if not is_carried:
             query = query.join(ITEMS, _is_item(dialect, best, below))
-        query = query.join(few, few.c.number > _integer(0))
+        query = query.join(few, few.c.number > _integer_literal(0))
     return query.order_by(*_item_order(best, best))
 
 
@@ -180,7 +182,7 @@ def newest_narrowed(dialect: Dialect, below: bool, words: bool) -> Executable:
     found = dialect.statements.materialized(
         select(*marks).limit(bindparam("p_beyond", type_=Integer)), "found"
     )
-    few = _number(dialect, found)
+    few = _count_rows(dialect, found)
     page = (
         select(*found.c)
         .order_by(*(column.desc() for column in found.c))
@@ -316,7 +318,7 @@ def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Ex
     are NULL. *one* is for queries of one term. Binds those of `search_scope`, ``p_limit``,
     ``p_offset``.
     """
-    found, asked = _ranked(dialect.text.log_hits(_is_below(scope)), _LOG_ROW, one)
+    found, asked = _sum_bits_of_terms(dialect.text.log_hits(_is_below(scope)), _LOG_ROW, one)
     order = (DELTAS.c.stored_at.desc(), DELTAS.c.seq.desc(), THREADS.c.thread_id.desc())
     chosen = (
         select(
@@ -336,14 +338,15 @@ def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Ex
     score = (cast(best.c.bits, Float) / asked).label("score")
     query = select(*(best.c[name] for name in (*_LOG_ROW, *_LOG_NAMES)), score)
     if weighed:
-        few = _number(dialect, best)
+        few = _count_rows(dialect, best)
         query = (
             query.add_columns(
-                _opening(DELTAS.c.search_text), *(_if_few(few, DELTAS.c[name]) for name in _ENTRY)
+                _opening_of(DELTAS.c.search_text),
+                *(_if_few(few, DELTAS.c[name]) for name in _ENTRY),
             )
             .select_from(best)
             .join(DELTAS, _same_log_row(DELTAS, best))
-            .join(few, few.c.number > _integer(0))
+            .join(few, few.c.number > _integer_literal(0))
         )
     order = (best.c.stored_at.desc(), best.c.seq.desc(), best.c.thread_id.desc())
     return query.order_by(best.c.bits.desc(), *order)
@@ -411,7 +414,7 @@ def search_checkpoints(
         return None
     text, below = dialect.text, _is_below(scope)
     hits = text.last_stored(below, live) if last_stored else text.log_hits(below)
-    found, asked = _ranked(hits, _LOG_ROW, one)
+    found, asked = _sum_bits_of_terms(hits, _LOG_ROW, one)
     order = (
         CHECKPOINTS.c.created_at.desc(),
         *(THREADS.c[name].desc() for name in _LOG_NAMES),
@@ -436,7 +439,7 @@ def search_checkpoints(
     if not weighed:
         query = select(*(best.c[name] for name in _LOG_ROW), score)
     else:
-        few = _number(dialect, best)
+        few = _count_rows(dialect, best)
         query = (
             select(
                 *(best.c[name] for name in _LOG_NAMES),
@@ -447,13 +450,13 @@ def search_checkpoints(
                 best.c.log_id,
                 *(_if_few(few, column) for column in _proof_of_words()),
                 score,
-                _opening(DELTAS.c.search_text),
+                _opening_of(DELTAS.c.search_text),
                 _if_few(few, DELTAS.c.search_text),
             )
             .select_from(best)
             .join(DELTAS, _same_log_row(DELTAS, best))
             .join(CHECKPOINTS, _same_log_row(CHECKPOINTS, best))
-            .join(few, few.c.number > _integer(0))
+            .join(few, few.c.number > _integer_literal(0))
         )
     if last_stored:
         query = query.add_columns(dialect.text.are_newest_checkpoints(below).label("are_newest"))
@@ -523,7 +526,9 @@ def find_checkpoints(
 # --- Ranking in SQL: inverse document frequency ---------------------------------------------------
 
 
-def _ranked(hits: FromClause, key: Sequence[str], one: bool) -> tuple[CTE, ColumnElement[float]]:
+def _sum_bits_of_terms(
+    hits: FromClause, key: Sequence[str], one: bool
+) -> tuple[CTE, ColumnElement[float]]:
     """Return the *key* columns of *hits* with their ``bits``, and the bits of all terms together.
 
     *hits* has a row for each ``term`` that each key holds. Binds ``p_terms``, the number of terms.
@@ -531,20 +536,25 @@ def _ranked(hits: FromClause, key: Sequence[str], one: bool) -> tuple[CTE, Colum
     """
     columns: list[Any] = [hits.c[name] for name in key]
     if one:
-        return select(*columns, _integer(1).label("bits")).cte("ranked"), cast(_integer(1), Float)
+        return select(*columns, _integer_literal(1).label("bits")).cte("ranked"), cast(
+            _integer_literal(1), Float
+        )
     found = (
         select(hits.c.term, func.count().label("occurrences")).group_by(hits.c.term).cte("found")
     )
     # The n-th branch is for a term in fewer than 2 ** (n + 1) rows.
     bits = case(
-        *((found.c.occurrences < _integer(2 ** (n + 1)), _integer(RARE - n)) for n in range(RARE)),
-        else_=_integer(1),
+        *(
+            (found.c.occurrences < _integer_literal(2 ** (n + 1)), _integer_literal(RARE - n))
+            for n in range(RARE)
+        ),
+        else_=_integer_literal(1),
     )
     worth = select(found.c.term, bits.label("bits")).cte("worth")
     asked = (
         select(
-            func.coalesce(func.sum(worth.c.bits), _integer(0))
-            + _integer(RARE) * (bindparam("p_terms") - func.count())
+            func.coalesce(func.sum(worth.c.bits), _integer_literal(0))
+            + _integer_literal(RARE) * (bindparam("p_terms") - func.count())
         )
         .select_from(worth)
         .scalar_subquery()
@@ -558,11 +568,13 @@ def _ranked(hits: FromClause, key: Sequence[str], one: bool) -> tuple[CTE, Colum
     return rows, cast(asked, Float)
 
 
-def _opening(text: ColumnElement[Any]) -> ColumnElement[Any]:
-    return func.substr(text, _integer(1), _integer(OPENING), type_=Text).label("opening")
+def _opening_of(text: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.substr(text, _integer_literal(1), _integer_literal(OPENING), type_=Text).label(
+        "opening"
+    )
 
 
-def _number(dialect: Dialect, rows: FromClause) -> CTE:
+def _count_rows(dialect: Dialect, rows: FromClause) -> CTE:
     """Return a table of one row, with the ``number`` of *rows*, to join with each of them."""
     # Materialized: as a subquery it may be counted again for each row that it is joined with.
     number = select(func.count().label("number")).select_from(rows)
@@ -571,10 +583,10 @@ def _number(dialect: Dialect, rows: FromClause) -> CTE:
 
 def _if_few(few: FromClause, column: ColumnElement[Any]) -> ColumnElement[Any]:
     """Return *column* if there are at most `FULL_ROWS` rows, otherwise NULL."""
-    return case((few.c.number <= _integer(FULL_ROWS), column)).label(column.key)
+    return case((few.c.number <= _integer_literal(FULL_ROWS), column)).label(column.key)
 
 
-def _integer(number: int) -> ColumnElement[int]:
+def _integer_literal(number: int) -> ColumnElement[int]:
     # A literal: bound, the integers of the branches would be forty values at each execution.
     return literal_column(str(number), Integer)
 
@@ -631,11 +643,11 @@ def bm25_weights(terms: Sequence[Sequence[str]], texts: Sequence[str | None]) ->
         SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / average) for length in lengths
     ]
     # All texts are searched at once. Two spaces between them keep a phrase within one.
-    joined = _lowered(f" {'  '.join(filled)} ")
+    joined = _with_ascii_lowered(f" {'  '.join(filled)} ")
     ends = list(accumulate(len(text) + 2 for text in filled))
     weights, least = [0.0] * len(filled), math.inf
     for term in terms:
-        counts = Counter(bisect(ends, place) for place in _places(joined, term))
+        counts = Counter(bisect(ends, place) for place in _places_of_term(joined, term))
         holders = len(counts)
         idf = COMMON + math.log1p((len(filled) - holders + 0.5) / (holders + 0.5))
         least = min(least, idf)
@@ -649,11 +661,11 @@ def bm25_weights(terms: Sequence[Sequence[str]], texts: Sequence[str | None]) ->
 
 def holds_term(text: str | None, terms: Sequence[Sequence[str]]) -> bool:
     """Return whether a search text holds one of *terms*."""
-    lowered = _lowered(f" {text or ''} ")
-    return any(next(_places(lowered, term), None) is not None for term in terms)
+    lowered = _with_ascii_lowered(f" {text or ''} ")
+    return any(next(_places_of_term(lowered, term), None) is not None for term in terms)
 
 
-def _lowered(text: str) -> str:
+def _with_ascii_lowered(text: str) -> str:
     """Return *text* with ASCII in lower case: the other words are casefolded already.
 
     Casefolding differs from lower case for a few scripts.
@@ -663,7 +675,7 @@ def _lowered(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
-def _places(text: str, term: Sequence[str]) -> Iterator[int]:
+def _places_of_term(text: str, term: Sequence[str]) -> Iterator[int]:
     """Yield where *term* occurs in *text*, in which each word is between spaces."""
     wanted = f" {' '.join(term)} "
     place = text.find(wanted)

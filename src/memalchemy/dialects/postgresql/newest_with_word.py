@@ -64,12 +64,14 @@ def newest_with_word(below: bool, live: Live) -> Select[Any]:
     They are those of live logs in a namespace, with *below* also under it. Binds ``terms``, of
     which there is one, ``p_limit``, ``p_offset`` and those of `namespace_binds`.
     """
-    term, logs = _term(), _Logs(below, live)
-    sample = _last_of_active(logs, _number(SAMPLE)).cte("sample").prefix_with("MATERIALIZED")
+    term, logs = _term_with_estimate(), _Logs(below, live)
+    sample = (
+        _last_of_active(logs, _integer_literal(SAMPLE)).cte("sample").prefix_with("MATERIALIZED")
+    )
     common = _is_common(term, sample).cte("common").prefix_with("MATERIALIZED")
-    is_common = _one(common.c.yes)
+    is_common = _as_scalar(common.c.yes)
     size = cast(bindparam("p_limit", type_=Integer) + bindparam("p_offset", type_=Integer), Integer)
-    wanted = case((is_common, size * _number(WINDOW)), else_=_number(0))
+    wanted = case((is_common, size * _integer_literal(WINDOW)), else_=_integer_literal(0))
     recent = _last_of_active(logs, wanted).cte("recent").prefix_with("MATERIALIZED")
     others = _newest_beyond(logs, recent).where(is_common)
     beyond = others.cte("beyond").prefix_with("MATERIALIZED")
@@ -81,14 +83,14 @@ def newest_with_word(below: bool, live: Live) -> Select[Any]:
     )
     newest = (
         select(certain.c.log_id, certain.c.seq)
-        .where(_of_delta(_holds(DELTAS.c.search_text, term), certain))
+        .where(_holds_for_delta(_text_holds(DELTAS.c.search_text, term), certain))
         .order_by(*_newest_first(certain))
-        .limit(_one(size))
+        .limit(_as_scalar(size))
         .cte("newest")
         .prefix_with("MATERIALIZED")
     )
     found = select(func.count()).select_from(newest).scalar_subquery()
-    are_all = and_(is_common, _one(beyond.c.moment).is_(None))
+    are_all = and_(is_common, _as_scalar(beyond.c.moment).is_(None))
     return select(*newest.c).where(or_(found == size, are_all))
 
 
@@ -104,7 +106,7 @@ class _Logs:
 
     def active(self) -> Subquery:
         """Return the logs, in order."""
-        last = self._last().limit(_number(MOST_LOGS)).subquery("last_active")
+        last = self._last_active().limit(_integer_literal(MOST_LOGS)).subquery("last_active")
         return (
             select(*(last.c[name] for name in ("log_id", "thread_id", "namespace", "active_at")))
             .where(in_namespace(last, self._below), self._live(last), last.c.head_id.is_not(None))
@@ -119,10 +121,15 @@ class _Logs:
 
     def end(self) -> ColumnElement[Any]:
         """Return when the last of the `MOST_LOGS` was active, NULL if there are fewer."""
-        last = self._last().offset(_number(MOST_LOGS - 1)).limit(_number(1)).subquery("end_of_all")
-        return _one(last.c.active_at)
+        last = (
+            self._last_active()
+            .offset(_integer_literal(MOST_LOGS - 1))
+            .limit(_integer_literal(1))
+            .subquery("end_of_all")
+        )
+        return _as_scalar(last.c.active_at)
 
-    def _last(self) -> Select[Any]:
+    def _last_active(self) -> Select[Any]:
         names = ("log_id", "tenant", "thread_id", "namespace", "active_at")
         columns = (THREADS.c[n] for n in (*names, "head_id", "deleted_at", "expires_at"))
         within = [THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)]
@@ -140,14 +147,14 @@ def _last_of_active(logs: _Logs, number: ColumnElement[int]) -> Select[Any]:
         select(CHECKPOINTS.c.seq, CHECKPOINTS.c.created_at)
         .where(CHECKPOINTS.c.log_id == active.c.log_id)
         .order_by(CHECKPOINTS.c.seq.desc())
-        .limit(_one(number))
+        .limit(_as_scalar(number))
         .lateral("last")
     )
     rows = select(*active.c, *last.c).join(last, true())
-    return rows.order_by(*logs.order(active)).limit(_one(number))
+    return rows.order_by(*logs.order(active)).limit(_as_scalar(number))
 
 
-def _term() -> CTE:
+def _term_with_estimate() -> CTE:
     # The array has one element: an index of it would need parentheses around the cast.
     terms = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))
     one = func.array_to_string(terms, literal_column("''"), type_=Text)
@@ -168,21 +175,24 @@ def _is_common(term: CTE, sample: CTE) -> Select[Any]:
 
     Such a word is one that the parser leaves as it is. A text with it has it in lower case.
     """
-    has_it = func.strpos(func.lower(DELTAS.c.search_text), _one(term.c.word)) > _number(0)
+    has_it = func.strpos(
+        func.lower(DELTAS.c.search_text), _as_scalar(term.c.word)
+    ) > _integer_literal(0)
     count = select(func.count()).select_from(sample)
-    holders = count.where(_of_delta(has_it, sample)).scalar_subquery()
+    holders = count.where(_holds_for_delta(has_it, sample)).scalar_subquery()
     is_word = and_(
-        func.numnode(term.c.query) == _number(1), term.c.query == cast(term.c.term, TSQUERY)
+        func.numnode(term.c.query) == _integer_literal(1),
+        term.c.query == cast(term.c.term, TSQUERY),
     )
     # The texts are not looked at for anything else.
-    often = case((is_word, holders >= _number(OFTEN)), else_=literal_column("false"))
+    often = case((is_word, holders >= _integer_literal(OFTEN)), else_=literal_column("false"))
     return select(often.label("yes")).select_from(term)
 
 
 def _newest_beyond(logs: _Logs, recent: CTE) -> Select[Any]:
     """Query a moment, ``NULL`` if there is none, up to which there may be others than *recent*."""
     least = select(func.min(recent.c.active_at).label("active_at")).cte("edge")
-    edge = _one(least.prefix_with("MATERIALIZED").c.active_at)
+    edge = _as_scalar(least.prefix_with("MATERIALIZED").c.active_at)
     active = logs.active()
     outside = (
         select(func.max(active.c.active_at))
@@ -199,18 +209,18 @@ def _newest_beyond(logs: _Logs, recent: CTE) -> Select[Any]:
         .group_by(recent.c.log_id)
         .subquery("first")
     )
-    before = select(_number(1)).where(
+    before = select(_integer_literal(1)).where(
         CHECKPOINTS.c.log_id == first.c.log_id, CHECKPOINTS.c.seq < first.c.seq
     )
     inside = select(func.max(first.c.moment)).where(before.exists()).scalar_subquery()
     # A log was active within the second that ``active_at`` has.
-    active_until = func.greatest(outside, logs.end()) + _interval("1 second")
-    return select((func.greatest(active_until, inside) + _interval(SLACK)).label("moment"))
+    active_until = func.greatest(outside, logs.end()) + _interval_literal("1 second")
+    return select((func.greatest(active_until, inside) + _interval_literal(SLACK)).label("moment"))
 
 
-def _holds(text: ColumnElement[Any], term: CTE) -> ColumnElement[bool]:
+def _text_holds(text: ColumnElement[Any], term: CTE) -> ColumnElement[bool]:
     """Return whether a text's tsvector holds *term*, in the cheapest way that tells."""
-    word, none = _one(term.c.word), _number(0)
+    word, none = _as_scalar(term.c.word), _integer_literal(0)
     space: ColumnElement[str] = literal_column("' '", Text)
     spaced = space.op("||")(text).op("||")(space)
     alone = select(space.op("||")(term.c.word).op("||")(space)).scalar_subquery()
@@ -219,7 +229,7 @@ def _holds(text: ColumnElement[Any], term: CTE) -> ColumnElement[bool]:
         func.strpos(spaced, alone) > none,
         and_(
             func.strpos(func.lower(text), word) > none,
-            vector.bool_op("@@")(_one(term.c.query)),
+            vector.bool_op("@@")(_as_scalar(term.c.query)),
         ),
     )
 
@@ -228,7 +238,7 @@ def _newest_first(rows: Any) -> list[ColumnElement[Any]]:
     return [rows.c[name].desc() for name in ("created_at", "thread_id", "namespace", "seq")]
 
 
-def _of_delta(condition: ColumnElement[bool], rows: Any) -> ColumnElement[bool]:
+def _holds_for_delta(condition: ColumnElement[bool], rows: Any) -> ColumnElement[bool]:
     """Return whether *condition* holds for the delta of each of *rows*.
 
     It is not a join, for which the planner may scan a table of some thousand deltas, and test all.
@@ -237,14 +247,14 @@ def _of_delta(condition: ColumnElement[bool], rows: Any) -> ColumnElement[bool]:
     return select(condition).where(is_same).correlate(rows).scalar_subquery()
 
 
-def _one(value: ColumnElement[Any]) -> ColumnElement[Any]:
+def _as_scalar(value: ColumnElement[Any]) -> ColumnElement[Any]:
     # A subquery is computed once, when the statement runs, and the planner does not see its value.
     return select(value).scalar_subquery()
 
 
-def _number(value: int) -> ColumnElement[int]:
+def _integer_literal(value: int) -> ColumnElement[int]:
     return literal_column(str(value), Integer)
 
 
-def _interval(value: str) -> ColumnElement[Any]:
+def _interval_literal(value: str) -> ColumnElement[Any]:
     return literal_column(f"interval '{value}'", Interval)

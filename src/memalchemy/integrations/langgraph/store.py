@@ -84,7 +84,7 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
         self.index_config: IndexConfig | None = index.copy() if index else None
         self.embeddings: Embeddings | None = ensure_embeddings(index["embed"]) if index else None
         self.ttl_config = ttl
-        self.store: Store = Store(self.db, metric=_metric(index), refresh_ttl=False)
+        self.store: Store = Store(self.db, metric=_metric_of(index), refresh_ttl=False)
         self._batcher = OpBatcher(self._run_ops)
         self._sweeper = Sweeper(self._sweep)
 
@@ -109,9 +109,9 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run *ops* as one batch, and return their results in order."""
         batch = parse(ops, self.namespace, self.index_config)
-        vectors = self._checked(batch.documents(), self._embedded(batch.documents()))
-        queries = {query: self._embedded_query(query) for query in batch.queries()}
-        return self.wait(self._run(batch, vectors, queries))
+        vectors = self._usable_vectors(batch.documents(), self._embed_texts(batch.documents()))
+        queries = {query: self._embed_query(query) for query in batch.queries()}
+        return self.wait(self._run_batch(batch, vectors, queries))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run *ops* as one batch, and return their results in order.
@@ -130,15 +130,15 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
         queries: dict[str, Any] = {}
         if self.embeddings is not None:
             if texts := batch.documents():
-                vectors = self._checked(texts, await self.embeddings.aembed_documents(texts))
+                vectors = self._usable_vectors(texts, await self.embeddings.aembed_documents(texts))
             queries = {
                 query: await self.embeddings.aembed_query(query) for query in batch.queries()
             }
-        return await self._run(batch, vectors, queries)
+        return await self._run_batch(batch, vectors, queries)
 
-    async def _run(self, batch: Batch, vectors: Vectors, queries: Vectors) -> list[Result]:
+    async def _run_batch(self, batch: Batch, vectors: Vectors, queries: Vectors) -> list[Result]:
         results: list[Result] = [None] * batch.count
-        await self._get(batch, results)
+        await self._get_items(batch, results)
         found: dict[str, list[SearchItem]] = {}
         for at, search in batch.searches.items():
             key = repr(search)
@@ -150,12 +150,12 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
         for at, op in batch.listings.items():
             key = repr(op)
             if key not in listed:
-                listed[key] = await self._namespaces(op)
+                listed[key] = await self._list_namespaces(op)
             results[at] = list(listed[key])
-        await self._write(batch, vectors)
+        await self._write_puts(batch, vectors)
         return results
 
-    async def _get(self, batch: Batch, results: list[Result]) -> None:
+    async def _get_items(self, batch: Batch, results: list[Result]) -> None:
         found: dict[Name, StoreItem] = {}
         for refresh in (True, False):
             names = [n for n in batch.gets.values() if (n in batch.refreshing) is refresh]
@@ -166,7 +166,7 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
             if name in found:
                 item = deepcopy(found[name]) if name in returned else found[name]
                 returned.add(name)
-                results[at] = Item(**self._fields(item))
+                results[at] = Item(**self._item_fields(item))
 
     async def _search(self, search: Search, queries: Vectors) -> list[SearchItem]:
         options: dict[str, Any] = {
@@ -180,7 +180,7 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
             near = await self.store.search_by_embedding(
                 search.namespace, vector, search.limit, **options
             )
-            found = [(one.item, self._score(one.distance)) for one in near]
+            found = [(one.item, self._to_score(one.distance)) for one in near]
         else:
             hits = await self.store.search(search.namespace, limit=search.limit, **options)
             found = [(hit, None) for hit in hits]
@@ -188,9 +188,9 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
             expiring = [(i.namespace, i.key) for i, _ in found if i.expires_at is not None]
             if expiring and not self.store.db.read_only:
                 await self.store.refresh(expiring)
-        return [SearchItem(**self._fields(item), score=score) for item, score in found]
+        return [SearchItem(**self._item_fields(item), score=score) for item, score in found]
 
-    async def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+    async def _list_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         prefix = (*self.namespace, *literal_prefix(op))
         stored: AsyncIterator[tuple[str, ...]] = paged(
             lambda after, size: self.store.list_namespaces(prefix, size, after=after)
@@ -207,7 +207,7 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
                 found.append(shortened)
         return found[op.offset : wanted]
 
-    async def _write(self, batch: Batch, vectors: Vectors) -> None:
+    async def _write_puts(self, batch: Batch, vectors: Vectors) -> None:
         deleted = [name for name, op in batch.puts.items() if op.value is None]
         new = [
             _new_item(name, op, vectors_by_path(batch.texts.get(name, ()), vectors))
@@ -223,7 +223,7 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
         elif deleted:
             await self.store.delete_batch(deleted)
 
-    def _fields(self, item: StoreItem) -> dict[str, Any]:
+    def _item_fields(self, item: StoreItem) -> dict[str, Any]:
         return {
             "value": item.value,
             "key": item.key,
@@ -234,26 +234,26 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
 
     # --- Vectors ---------------------------------------------------------------------------------
 
-    def _score(self, distance: float | None) -> float | None:
+    def _to_score(self, distance: float | None) -> float | None:
         """Return LangGraph's score: the cosine, the product, or the negative distance."""
         if distance is None:
             return None
         return 1 - distance if self.store.metric == "cosine" else -distance
 
-    def _embedded(self, texts: list[str]) -> list[Any]:
+    def _embed_texts(self, texts: list[str]) -> list[Any]:
         if self.embeddings is None or not texts:
             return []
         if _is_async_only(self.embeddings):
             return self.wait(self.embeddings.aembed_documents(texts))
         return self.embeddings.embed_documents(texts)
 
-    def _embedded_query(self, query: str) -> Any:
+    def _embed_query(self, query: str) -> Any:
         assert self.embeddings is not None
         if _is_async_only(self.embeddings):
             return self.wait(self.embeddings.aembed_query(query))
         return self.embeddings.embed_query(query)
 
-    def _checked(self, texts: list[str], vectors: list[Any]) -> Vectors:
+    def _usable_vectors(self, texts: list[str], vectors: list[Any]) -> Vectors:
         """Return the vectors by text, without vectors of zeros, which have no direction."""
         if len(vectors) != len(texts):
             raise ValueError(f"embed gave {len(vectors)} vectors for {len(texts)} texts")
@@ -310,7 +310,7 @@ def _new_item(name: Name, op: PutOp, embedding: Any | None) -> NewItem:
     return NewItem(*name, dict(op.value), embedding=embedding, ttl=ttl)
 
 
-def _metric(index: Mapping[str, Any] | None) -> Metric:
+def _metric_of(index: Mapping[str, Any] | None) -> Metric:
     name = (index or {}).get("distance_type") or "cosine"
     if name not in METRICS:
         raise ValueError(f"distance_type is one of {', '.join(METRICS)}, not {name!r}")

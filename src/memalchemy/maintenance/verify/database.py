@@ -207,7 +207,7 @@ class DatabaseCheck:
         """Find signed tenants for which no key was given, and tenants that have no key yet."""
         scope = "all" if self._all_tenants else "tenant"
         statement = read_registered_keys(self.db.dialect, scope=scope)
-        registered = await run_query(self.db, statement, self._binds(self.db.tenant))
+        registered = await run_query(self.db, statement, self._scope_binds(self.db.tenant))
         signed = {row.tenant for row in registered if row.namespace == SIGNING_NAMESPACE}
         encrypted = {row.tenant for row in registered if row.namespace == KEYS_NAMESPACE}
         if self.db.keyring.refuses_plaintext:
@@ -230,7 +230,9 @@ class DatabaseCheck:
         total = sum(positions) + sum(items)
         sample = self._draw_sample(total)
         if sample is not None:
-            sample = sorted({*sample, *self._find_first_without_key(tenants, positions, items)})
+            sample = sorted(
+                {*sample, *self._one_row_of_each_unkeyed_tenant(tenants, positions, items)}
+            )
         done = 0
         for tenant, count in zip(tenants, positions, strict=True):
             try:
@@ -245,7 +247,7 @@ class DatabaseCheck:
                 except Corrupt as error:
                     self.report.add("unreadable", f"the items of tenant {tenant!r}: {error}")
             done += count
-        self._tell(total, total)
+        self._tell_progress(total, total)
 
     def _draw_sample(self, total: int) -> list[int] | None:
         """Draw the numbers of the positions and items to read, in order; ``None`` stands for all.
@@ -257,7 +259,7 @@ class DatabaseCheck:
         wanted = self._sample if isinstance(self._sample, int) else math.ceil(self._sample * total)
         return sorted(random.sample(range(total), min(wanted, total)))
 
-    def _find_first_without_key(
+    def _one_row_of_each_unkeyed_tenant(
         self, tenants: Sequence[str], positions: Sequence[int], items: Sequence[int]
     ) -> Iterator[int]:
         """Yield the number of a row of each tenant that has no key, for a sample to tell."""
@@ -290,14 +292,14 @@ class DatabaseCheck:
                 else:
                     self._report_wrong_key(log, key, count)
                 first += count
-                self._tell(min(first, total), total)
+                self._tell_progress(min(first, total), total)
 
     async def _list_logs(self, tenant: str) -> AsyncGenerator[tuple[Log, UUID | None, int]]:
         """Yield the logs of a tenant, the key of each, and the number of its positions."""
         pages = scan(
             self.db,
             lambda after: list_logs_to_verify(self.db.dialect, scope=self._scope, after=after),
-            self._binds(tenant),
+            self._scope_binds(tenant),
             LOG_ORDER,
             identified_by=("thread_id", "namespace"),
         )
@@ -328,12 +330,12 @@ class DatabaseCheck:
     async def _count_positions(self, tenant: str) -> int:
         statement = count_positions(self.db.dialect, scope=self._scope)
         try:
-            rows = await run_query(self.db, statement, self._binds(tenant))
+            rows = await run_query(self.db, statement, self._scope_binds(tenant))
         except (UnreadableRows, StatementFailed):
             return 0  # a damaged head, which is reported when its log is checked
         return int(rows[0].positions)
 
-    def _binds(self, tenant: str) -> dict[str, Any]:
+    def _scope_binds(self, tenant: str) -> dict[str, Any]:
         thread = {} if self._thread_id is None else {"k_thread_id": self._thread_id}
         return {"k_tenant": tenant} | thread
 
@@ -345,7 +347,7 @@ class DatabaseCheck:
         """Check the items of a tenant, whose first has the number *first*."""
         drawn = None if sample is None else {number - first for number in sample if number >= first}
         await self._item_check(tenant).check(
-            drawn, lambda passed: self._tell(min(first + passed, total), total)
+            drawn, lambda passed: self._tell_progress(min(first + passed, total), total)
         )
 
     async def _count_items(self, tenant: str) -> int:
@@ -411,7 +413,7 @@ class DatabaseCheck:
     async def _check_items_of_vectors(self, tenant: str) -> None:
         await self._item_check(tenant).check_references()
 
-    def _tell(self, done: int, total: int) -> None:
+    def _tell_progress(self, done: int, total: int) -> None:
         if self._progress is not None:
             self._progress(done, total)
 

@@ -187,10 +187,10 @@ def is_unopenable(row: Any, keyring: Keyring) -> bool:
 
 def is_same_state(log: Log, a: Any, b: Any, keyring: Keyring) -> bool:
     """Return whether two readings of a row have the same state, perhaps encoded anew."""
-    return _state_checksum(log, a, keyring) == _state_checksum(log, b, keyring)
+    return _stored_state_checksum(log, a, keyring) == _stored_state_checksum(log, b, keyring)
 
 
-def _state_checksum(log: Log, row: Any, keyring: Keyring) -> int:
+def _stored_state_checksum(log: Log, row: Any, keyring: Keyring) -> int:
     try:
         place = state_place(log.tenant, log.key, row.seq)
         checksum = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place).checksum

@@ -109,7 +109,7 @@ FOREIGN = {
     ("integrations/strands/storage.py", "_normalize_prefix"): "Strands: the same",
 }
 OURS = {
-    ("context/compaction.py", "_summary_of"),
+    ("context/compaction.py", "_find_or_request_summary"),
     ("database/executors/asyncpg.py", "_engines"),
     ("database/executors/asyncpg.py", "_translate_connecting"),
     ("integrations/_base.py", "_async"),

@@ -93,10 +93,10 @@ def observe(begin: Observer) -> Callable[[], None]:
 
 def publish(event: Event) -> None:
     """Hand *event* to every subscriber, and to every observer as one that has ended."""
-    _notify((*_begin(event), *_subscribers), event, event.name)
+    _notify((*_tell_observers(event), *_subscribers), event, event.name)
 
 
-def _begin(event: Event) -> tuple[Subscriber, ...]:
+def _tell_observers(event: Event) -> tuple[Subscriber, ...]:
     """Tell observers that an operation begins; return what they want to be called at its end."""
     if not _observers:
         return ()
@@ -175,7 +175,7 @@ class operation:  # noqa: N801 - called as a function is: ``with operation("stor
         self._event = Event(name, **known)
 
     def __enter__(self) -> Event:
-        self._ends = _begin(self._event)
+        self._ends = _tell_observers(self._event)
         self._started = time.perf_counter()
         return self._event
 

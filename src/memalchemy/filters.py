@@ -84,7 +84,7 @@ class Filter:
             raise TypeError(f"a filter is a mapping, not a {type(filter).__name__}")
         if not filter:
             return None
-        read = _read(_copy(filter, "the filter", MAX_DEPTH, count(1)))
+        read = _parse_tree(_copy_filter(filter, "the filter", MAX_DEPTH, count(1)))
         if read.conditions > MAX_CONDITIONS:
             raise ValueError(
                 f"the filter has over {MAX_CONDITIONS:,} conditions; that a field has one of many "
@@ -113,9 +113,9 @@ class Filter:
 # The grammar. It reads a checked copy: arrays are tuples, sets frozensets, mappings dicts.
 
 
-def _copy(tree: Any, where: str, room: int, parts: Iterator[int]) -> Any:
+def _copy_filter(tree: Any, where: str, room: int, parts: Iterator[int]) -> Any:
     tree = plain_number(tree)
-    kind = _kind(tree)
+    kind = _kind_of(tree)
     if next(parts) > MAX_PARTS:
         raise ValueError(f"the filter has over {MAX_PARTS:,} parts")
     if not room and kind in _CONTAINERS:
@@ -126,42 +126,44 @@ def _copy(tree: Any, where: str, room: int, parts: Iterator[int]) -> Any:
         case "text":  # str() would make another text of an Enum's member
             return str.__str__(tree)
         case "array":
-            return tuple([_copy(item, where, room - 1, parts) for item in tree])
+            return tuple([_copy_filter(item, where, room - 1, parts) for item in tree])
         case "set":
-            return frozenset([_copy(item, where, room - 1, parts) for item in tree])
+            return frozenset([_copy_filter(item, where, room - 1, parts) for item in tree])
         case "object":
             if odd := [key for key in tree if not isinstance(key, str)]:
                 raise TypeError(f"{where} has a key that is not a str: {type(odd[0]).__name__}")
-            return {str.__str__(k): _copy(tree[k], repr(k), room - 1, parts) for k in tree}
+            return {str.__str__(k): _copy_filter(tree[k], repr(k), room - 1, parts) for k in tree}
     return int(tree) if isinstance(tree, int) and kind == "number" else tree
 
 
-def _read(tree: Any, place: str | None = None, name: str = "") -> Filter:
+def _parse_tree(tree: Any, place: str | None = None, name: str = "") -> Filter:
     if not isinstance(tree, dict):
         raise ValueError(f"{name!r} wants a filter, which is a mapping")
-    return _combine(all, [_read_one(key, content, place) for key, content in tree.items()])
+    return _combine(all, [_parse_condition(key, content, place) for key, content in tree.items()])
 
 
-def _read_one(name: str, content: Any, place: str | None) -> Filter:
+def _parse_condition(name: str, content: Any, place: str | None) -> Filter:
     match name:
         case "$and" | "$or":
             if not isinstance(content, tuple) or not content:
                 raise ValueError(f"{name!r} wants a list of filters, and at least one")
-            parts = [_read(item, place, name) for item in content]
+            parts = [_parse_tree(item, place, name) for item in content]
             return _combine(all if name == "$and" else any, parts)
         case "$not":
-            return _not(_read(content, place, name))
+            return _negate(_parse_tree(content, place, name))
         case "$value" | "$metadata":
             if place is not None:
                 raise ValueError(f"{name!r} stands inside {place!r}, which says where already")
-            return _read(content, name, name)
+            return _parse_tree(content, name, name)
         case _ if name.startswith("$"):
-            raise _unknown(name, ("$and", "$or", "$not", "$value", "$metadata"), "beside fields")
-    return _read_field(name, content if _has_operators(content) else {"$eq": content}, place)
+            raise _unknown_operator(
+                name, ("$and", "$or", "$not", "$value", "$metadata"), "beside fields"
+            )
+    return _parse_field(name, content if _has_operators(content) else {"$eq": content}, place)
 
 
-def _read_field(field: str, operators: dict[str, Any], place: str | None) -> Filter:
-    steps = _steps(field)
+def _parse_field(field: str, operators: dict[str, Any], place: str | None) -> Filter:
+    steps = _steps_to_field(field)
     parts: list[Filter] = []
     for name, operand in operators.items():
         where = f"{name!r} under {field!r}"
@@ -170,35 +172,35 @@ def _read_field(field: str, operators: dict[str, Any], place: str | None) -> Fil
         if name == "$not":
             if not _has_operators(operand):
                 raise ValueError(f"{where} wants a mapping of operators; $ne says unequal")
-            parts.append(_not(_read_field(field, operand, place)))
+            parts.append(_negate(_parse_field(field, operand, place)))
         elif name == "$any":
-            parts.append(_any_element(place, steps, operand, where))
+            parts.append(_any_element_filter(place, steps, operand, where))
         elif name == "$date":
-            parts += [_field(place, steps, test, ()) for test in _date_tests(operand, where)]
+            parts += [_field_filter(place, steps, test, ()) for test in _date_tests(operand, where)]
         elif name in _TESTS:
             try:
                 test = _TESTS[name](operand)
             except ValueError as error:
                 raise ValueError(f"{where} {error}") from None
             among = {"$eq": (operand,), "$in": operand}.get(name, ())
-            parts.append(_field(place, steps, test, tuple(among)))
+            parts.append(_field_filter(place, steps, test, tuple(among)))
         else:
-            raise _unknown(name, (*_TESTS, "$any", "$date", "$not"), f"under {field!r}")
+            raise _unknown_operator(name, (*_TESTS, "$any", "$date", "$not"), f"under {field!r}")
     read = _combine(all, parts)
-    return replace(read, _ranges=[*read._ranges, *_range(operators, steps)])
+    return replace(read, _ranges=[*read._ranges, *_range_of_operators(operators, steps)])
 
 
-def _any_element(place: str | None, steps: _Steps, operand: Any, where: str) -> Filter:
+def _any_element_filter(place: str | None, steps: _Steps, operand: Any, where: str) -> Filter:
     if not _has_operators(operand):
         raise ValueError(f"{where} wants a mapping of operators")
-    element = _read_field("$any", operand, "$value")  # of a mapping with the element under "$any"
+    element = _parse_field("$any", operand, "$value")  # of a mapping with the element under "$any"
 
     def test(found: Any) -> bool:
-        return _kind(found) in ("array", "set") and any(
+        return _kind_of(found) in ("array", "set") and any(
             element.matches({"$any": one}, {}) for one in found
         )
 
-    return replace(_field(place, steps, test, ()), conditions=element.conditions)
+    return replace(_field_filter(place, steps, test, ()), conditions=element.conditions)
 
 
 def _has_operators(content: Any) -> bool:
@@ -210,7 +212,7 @@ _Test = Callable[[Any], bool]
 _MISSING = object()
 
 
-def _steps(field: str) -> _Steps:
+def _steps_to_field(field: str) -> _Steps:
     if not field.startswith("/"):
         return [(field, None)]
     if re.search("~(?![01])", field):
@@ -219,7 +221,7 @@ def _steps(field: str) -> _Steps:
     return [(key, int(key) if re.fullmatch("0|[1-9][0-9]{0,17}", key) else None) for key in keys]
 
 
-def _unknown(name: str, known: Sequence[str], where: str) -> ValueError:
+def _unknown_operator(name: str, known: Sequence[str], where: str) -> ValueError:
     way = "/" + name.replace("~", "~0").replace("/", "~1")
     return ValueError(
         f"unknown operator {name!r} {where}; known there are {', '.join(known)}. "
@@ -240,7 +242,7 @@ def _combine(holds: Callable[[Iterable[bool]], bool], parts: Sequence[Filter]) -
     )
 
 
-def _not(part: Filter) -> Filter:
+def _negate(part: Filter) -> Filter:
     return Filter(
         lambda value, metadata: not part.matches(value, metadata),
         part.about_metadata_only,
@@ -250,25 +252,25 @@ def _not(part: Filter) -> Filter:
     )
 
 
-def _field(place: str | None, steps: _Steps, test: _Test, among: Sequence[Any]) -> Filter:
+def _field_filter(place: str | None, steps: _Steps, test: _Test, among: Sequence[Any]) -> Filter:
     def matches(value: Any, metadata: Mapping[str, Any]) -> bool:
-        found = _MISSING if place == "$metadata" else _find(value, steps)
+        found = _MISSING if place == "$metadata" else _find_value(value, steps)
         if found is _MISSING and place != "$value":
-            found = _find(metadata, steps)
+            found = _find_value(metadata, steps)
         return test(found)
 
     certain = among and all(map(_is_scalar, among)) and _leads_through_mappings(steps)
     return Filter(matches, place == "$metadata", [(_pointer(steps), among)] if certain else ())
 
 
-def _range(operators: dict[str, Any], steps: _Steps) -> list[tuple[str, Any, Any]]:
+def _range_of_operators(operators: dict[str, Any], steps: _Steps) -> list[tuple[str, Any, Any]]:
     """Return the range that operators under one field describe, if they describe one."""
     lows = [operators[name] for name in ("$gt", "$gte") if name in operators]
     highs = [operators[name] for name in ("$lt", "$lte") if name in operators]
     if not (lows or highs) or not _leads_through_mappings(steps):
         return []
     low, high = lows[0] if lows else None, highs[0] if highs else None
-    if lows and highs and _comparable(low)[0] != _comparable(high)[0]:
+    if lows and highs and _comparable_form(low)[0] != _comparable_form(high)[0]:
         high = None  # nothing matches; whatever has the one end is a candidate
     return [(_pointer(steps), low, high)]
 
@@ -282,10 +284,10 @@ def _pointer(steps: _Steps) -> str:
 
 
 def _is_scalar(wanted: Any) -> bool:
-    return _kind(wanted) in ("number", "text", "boolean", "null")
+    return _kind_of(wanted) in ("number", "text", "boolean", "null")
 
 
-def _find(document: Any, steps: _Steps) -> Any:
+def _find_value(document: Any, steps: _Steps) -> Any:
     for key, index in steps:
         if isinstance(document, Mapping):
             document = document.get(key, _MISSING)
@@ -310,20 +312,20 @@ _CONTAINERS = ("array", "set", "object")
 _ORDERED = ("number", "text", "instant", "date")
 
 
-def _kind(value: Any) -> str | None:
+def _kind_of(value: Any) -> str | None:
     for base in type(value).__mro__:  # a subclass is what the nearest of its bases is
         if base in _KINDS:
             return _KINDS[base]
     return "object" if isinstance(value, Mapping) else None
 
 
-def _comparable(value: Any, room: int = MAX_DEPTH) -> tuple[str, Any]:
+def _comparable_form(value: Any, room: int = MAX_DEPTH) -> tuple[str, Any]:
     """Return the kind of *value*, and a hashable form of it: equal values have equal forms.
 
     What nests deeper than any operand equals nothing, as NaN does.
     """
     value = plain_number(value)
-    kind = _kind(value) if room else None
+    kind = _kind_of(value) if room else None
     match kind:
         case None:
             return "alone", object()
@@ -336,87 +338,89 @@ def _comparable(value: Any, room: int = MAX_DEPTH) -> tuple[str, Any]:
             local, offset = value.replace(tzinfo=None) - datetime.min, value.utcoffset()
             return (kind, local) if offset is None else ("instant", local - offset)
         case "array":
-            return kind, tuple([_comparable(item, room - 1) for item in value])
+            return kind, tuple([_comparable_form(item, room - 1) for item in value])
         case "set":
-            return kind, frozenset([_comparable(item, room - 1) for item in value])
+            return kind, frozenset([_comparable_form(item, room - 1) for item in value])
         case "object":
-            return kind, frozenset([(key, _comparable(value[key], room - 1)) for key in value])
+            return kind, frozenset([(key, _comparable_form(value[key], room - 1)) for key in value])
     return kind, value
 
 
 def _coarse_form(value: Any) -> tuple[str | None, int]:
     """Return a key that tells most unequal values apart without a look inside."""
-    kind = _kind(value)
+    kind = _kind_of(value)
     return kind, len(value) if kind in _CONTAINERS else 0
 
 
-def _is_one_of(operands: Any, expected: bool) -> _Test:
+def _one_of_test(operands: Any, expected: bool) -> _Test:
     if not isinstance(operands, (tuple, frozenset)):
         raise ValueError("wants a list, a tuple or a set")
     shapes, forms = (
         {_coarse_form(item) for item in operands},
-        {_comparable(item) for item in operands},
+        {_comparable_form(item) for item in operands},
     )
-    return lambda found: (_coarse_form(found) in shapes and _comparable(found) in forms) is expected
+    return lambda found: (
+        (_coarse_form(found) in shapes and _comparable_form(found) in forms) is expected
+    )
 
 
-def _exists(wanted: Any) -> _Test:
+def _exists_test(wanted: Any) -> _Test:
     if not isinstance(wanted, bool):
         raise ValueError("wants True or False")
     return lambda found: (found is not _MISSING) is wanted
 
 
-def _is_of_type(wanted: Any) -> _Test:
+def _type_test(wanted: Any) -> _Test:
     if wanted not in _TYPES:
         raise ValueError(f"wants one of {', '.join(_TYPES)}")
-    return lambda found: _kind(found) == wanted
+    return lambda found: _kind_of(found) == wanted
 
 
-def _contains(operand: Any) -> _Test:
-    shape, form = _coarse_form(operand), _comparable(operand)
+def _contains_test(operand: Any) -> _Test:
+    shape, form = _coarse_form(operand), _comparable_form(operand)
 
     def test(found: Any) -> bool:
-        kind = _kind(found)
+        kind = _kind_of(found)
         if kind == "text":
             return isinstance(operand, str) and operand in found
         return kind in ("array", "set") and any(
-            _coarse_form(one) == shape and _comparable(one) == form for one in found
+            _coarse_form(one) == shape and _comparable_form(one) == form for one in found
         )
 
     return test
 
 
-def _contains_in_any_case(operand: Any) -> _Test:
+def _contains_in_any_case_test(operand: Any) -> _Test:
     if not isinstance(operand, str):
         raise ValueError("wants a text")
     wanted = operand.casefold()
-    return lambda found: _kind(found) == "text" and wanted in found.casefold()
+    return lambda found: _kind_of(found) == "text" and wanted in found.casefold()
 
 
-def _ordered(operand: Any, compare: Callable[[Any, Any], bool]) -> _Test:
-    shape, kind, limit = _coarse_form(operand), *_comparable(operand)
+def _order_test(operand: Any, compare: Callable[[Any, Any], bool]) -> _Test:
+    shape, kind, limit = _coarse_form(operand), *_comparable_form(operand)
     if kind not in _ORDERED:
         raise ValueError("wants a number, a text, a date or a datetime with a zone")
     return lambda found: (
         _coarse_form(found) == shape
-        and (form := _comparable(found))[0] == kind
+        and (form := _comparable_form(found))[0] == kind
         and compare(form[1], limit)
     )
 
 
 _TESTS: dict[str, Callable[[Any], _Test]] = {
-    "$eq": lambda operand: _is_one_of((operand,), True),
-    "$ne": lambda operand: _is_one_of((operand,), False),
-    "$gt": lambda operand: _ordered(operand, operator.gt),
-    "$gte": lambda operand: _ordered(operand, operator.ge),
-    "$lt": lambda operand: _ordered(operand, operator.lt),
-    "$lte": lambda operand: _ordered(operand, operator.le),
-    "$in": lambda operands: _is_one_of(operands, True),
-    "$nin": lambda operands: _is_one_of(operands, False),
-    "$contains": _contains,
-    "$exists": _exists,
-    "$icontains": _contains_in_any_case,
-    "$type": _is_of_type,
+    "$eq": lambda operand: _one_of_test((operand,), True),
+    "$ne": lambda operand: _one_of_test((operand,), False),
+    "$gt": lambda operand: _order_test(operand, operator.gt),
+    "$gte": lambda operand: _order_test(operand, operator.ge),
+    "$lt": lambda operand: _order_test(operand, operator.lt),
+    "$lte": lambda operand: _order_test(operand, operator.le),
+    "$in": lambda operands: _one_of_test(operands, True),
+    "$nin": lambda operands: _one_of_test(operands, False),
+    "$contains": _contains_test,
+    "$exists": _exists_test,
+    "$icontains": _contains_in_any_case_test,
+    "$type": _type_test,
 }
 
 
@@ -440,7 +444,7 @@ def _date_tests(operators: Any, where: str) -> list[_Test]:
     tests = []
     for name, operand in operators.items():
         if name not in _DATE_COMPARISONS:
-            raise _unknown(name, tuple(_DATE_COMPARISONS), f"in {where}")
+            raise _unknown_operator(name, tuple(_DATE_COMPARISONS), f"in {where}")
         wanted = as_datetime(operand)
         if wanted is None:
             raise ValueError(f"{name!r} in {where} wants a datetime, a date, or one in ISO 8601")
@@ -462,7 +466,7 @@ def _date_test(name: str, wanted: datetime) -> _Test:
 
 def as_datetime(value: Any) -> datetime | None:
     """Return a point in time as ``$date`` reads it; ``None`` of anything else."""
-    kind = _kind(value)
+    kind = _kind_of(value)
     if kind == "text" and _ISO_DATE.fullmatch(value):
         try:
             return datetime.fromisoformat(value)

@@ -193,12 +193,12 @@ def _role_of_form(message: Any) -> str:
     of_type = read(message, "type")
     if isinstance(of_type, str) and of_type in _ROLE_OF_TYPE:
         return _ROLE_OF_TYPE[of_type]
-    if (inner := _inner(message)) is not None:
+    if (inner := _inner_message(message)) is not None:
         return "" if read(inner, "role") is None else role_of(inner)
     return _role_of_author(message) or _role_of_parts(message)
 
 
-def _inner(message: Any) -> Any:
+def _inner_message(message: Any) -> Any:
     """Return the message that a line of Claude's transcript holds; ``None`` without one."""
     inner = read(message, "message")
     return inner if isinstance(inner, Mapping) else None
@@ -317,7 +317,7 @@ def content_field(message: Any) -> str:
 def _content_of(message: Any) -> Any:
     """Return the content of a message, or of the one that a line of a transcript holds."""
     content = read(message, content_field(message))
-    if content is None and (inner := _inner(message)) is not None:
+    if content is None and (inner := _inner_message(message)) is not None:
         return read(inner, "content")
     return content
 
@@ -401,16 +401,16 @@ def _id_of(form: _Form, holder: Any) -> str | None:
 
 def _ids_of(message: Any, kind: Kind) -> list[str | None]:
     """Return the ids of the blocks of one kind."""
-    found = map(_form_of, _blocks(message))
+    found = map(_form_of, _blocks_of(message))
     return [_id_of(form, holder) for form, holder in found if form and form.kind == kind]
 
 
 def parts_of(message: Any) -> list[Part]:
     """Return the blocks of a message as parts; empty if its content is a text."""
-    return [part for block in _blocks(message) if (part := part_of(block)) is not None]
+    return [part for block in _blocks_of(message) if (part := part_of(block)) is not None]
 
 
-def _blocks(message: Any) -> Sequence[Any]:
+def _blocks_of(message: Any) -> Sequence[Any]:
     content = read(message, "content")
     if isinstance(content, str):  # nearly always
         return ()
@@ -473,7 +473,7 @@ def results_of(message: Any) -> list[str | None]:
 
 def with_results(message: Any, text: str) -> Any:
     """Return a copy whose results say *text* alone; ``None`` if its class does not allow that."""
-    blocks = _blocks(message)
+    blocks = _blocks_of(message)
     if not any(map(_is_result, blocks)):
         return copy_with(message, content_field(message), text)
     changed = [_with_result(block, text) if _is_result(block) else block for block in blocks]
@@ -487,7 +487,7 @@ def without_results(message: Any, ids: Iterable[str | None]) -> Any:
     """
     gone = list(ids)
     left = []
-    for block in reversed(_blocks(message)):
+    for block in reversed(_blocks_of(message)):
         form, holder = _form_of(block)
         if form and form.kind == "result" and (id_ := _id_of(form, holder)) in gone:
             gone.remove(id_)

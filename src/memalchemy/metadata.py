@@ -27,7 +27,7 @@ def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     if not isinstance(metadata, Mapping):
         raise NotSerialisable("", f"is a {type(metadata).__name__}; metadata is a mapping")
-    checked: dict[str, Any] = _check(dict(metadata), "")
+    checked: dict[str, Any] = _check_value(dict(metadata), "")
     size = len(orjson.dumps(checked))
     if size > MAX_METADATA_BYTES:
         raise TooLarge("metadata", size, MAX_METADATA_BYTES)
@@ -45,7 +45,7 @@ def kind_of(value: Any) -> str:
     return "text" if isinstance(value, str) else "container"
 
 
-def _check(value: Any, path: str, depth: int = 0) -> Any:
+def _check_value(value: Any, path: str, depth: int = 0) -> Any:
     if depth > 50:
         raise NotSerialisable(path, "is nested over 50 levels deep")
     if isinstance(value, str):
@@ -70,8 +70,8 @@ def _check(value: Any, path: str, depth: int = 0) -> Any:
             if not isinstance(key, str):
                 raise NotSerialisable(path, f"has a key that is not a str: {type(key).__name__}")
             step = pointer(path, key)
-            checked[_check(key, step)] = _check(item, step, depth + 1)
+            checked[_check_value(key, step)] = _check_value(item, step, depth + 1)
         return checked
     if isinstance(value, (list, tuple)):
-        return [_check(item, pointer(path, i), depth + 1) for i, item in enumerate(value)]
+        return [_check_value(item, pointer(path, i), depth + 1) for i, item in enumerate(value)]
     raise NotSerialisable(path, f"is a {type(value).__name__}, which metadata cannot hold")

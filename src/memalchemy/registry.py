@@ -89,8 +89,8 @@ def get_checkpointer(checkpointer: str, **options: Any) -> Any:
     if provider not in list_checkpointers() and provider not in _ALIASES:
         file = file_url(checkpointer)
         if file is not None:
-            return _open(file, options)
-    factory = _factory(provider)
+            return _open_checkpointer(file, options)
+    factory = _find_factory(provider)
     if colon and not hint:
         raise ValueError(f"there is nothing after the colon in {checkpointer!r}")
     return factory(**options, **({"config_hint": hint} if hint else {}))
@@ -111,14 +111,14 @@ def register_checkpointer(name: str, factory: Factory) -> None:
 def list_checkpointers() -> list[str]:
     """Return the names that `get_checkpointer` knows, those of installed packages last."""
     names = [name for name in _BUILT_IN if name not in _ALIASES]
-    return list(dict.fromkeys([*names, *_registered, *_entry_points()]))
+    return list(dict.fromkeys([*names, *_registered, *_installed_providers()]))
 
 
-def _factory(provider: str) -> Factory:
+def _find_factory(provider: str) -> Factory:
     factory = _registered.get(provider) or _BUILT_IN.get(provider)
     if factory is not None:
         return factory
-    entry = _entry_points().get(provider)
+    entry = _installed_providers().get(provider)
     if entry is not None:
         loaded: Factory = entry.load()
         return loaded
@@ -128,68 +128,72 @@ def _factory(provider: str) -> Factory:
     )
 
 
-def _entry_points() -> dict[str, metadata.EntryPoint]:
+def _installed_providers() -> dict[str, metadata.EntryPoint]:
     return {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
 
 
 # --- The providers -------------------------------------------------------------------------------
 
 
-def _memory(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
+def _open_memory(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
     if config_hint is not None:
         raise ValueError("memory takes no hint; a file is sqlite:PATH or file:DIRECTORY")
-    return _open("sqlite://", options)
+    return _open_checkpointer("sqlite://", options)
 
 
-def _file(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
+def _open_file(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
     directory = _required_option(config_hint, options, "base_dir", "file:DIRECTORY")
     if directory.startswith("file://"):
         raise ValueError("file: takes a directory, as in file:checkpoints or file:/var/lib/agent")
     Path(directory).mkdir(parents=True, exist_ok=True)
     url = URL.create("sqlite", database=str(Path(directory) / FILE))
-    return _open(url, options)
+    return _open_checkpointer(url, options)
 
 
-def _sqlite(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
+def _open_sqlite(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
     path = _required_option(config_hint, options, "path", "sqlite:PATH")
     if re.match(r"sqlite(\+\w+)?://", path):
-        return _open(path, options)
+        return _open_checkpointer(path, options)
     if path == ":memory:":
-        return _open("sqlite://", options)
-    return _open(URL.create("sqlite", database=path), options)
+        return _open_checkpointer("sqlite://", options)
+    return _open_checkpointer(URL.create("sqlite", database=path), options)
 
 
-def _postgresql(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
+def _open_postgresql(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
     if config_hint is None and "database" not in options and "dsn" in options:
         config_hint = str(options.pop("dsn"))
         if "://" not in config_hint:
             raise ValueError("write dsn= as a URL: postgresql://user:password@host:5432/database")
     named = _required_option(config_hint, options, "database", "postgresql:DATABASE")
     if "://" in named:
-        return _open(named, options)
-    return _open(URL.create("postgresql", database=named, **_server_parts(options)), options)
+        return _open_checkpointer(named, options)
+    return _open_checkpointer(
+        URL.create("postgresql", database=named, **_server_parts(options)), options
+    )
 
 
-def _oracle(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
+def _open_oracle(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
     if config_hint is None and "dsn" not in options and "host" in options:
         config_hint = options.pop("service_name", None)  # the name of a service on that host
     named = _required_option(config_hint, options, "dsn", "oracle:HOST:PORT/SERVICE")
     if "://" in named:
-        return _open(named, options)
+        return _open_checkpointer(named, options)
     server = _server_parts(options)
     easy = re.fullmatch(r"(?P<host>[^:/]+)(:(?P<port>\d+))?/(?P<service>.+)", named)
     if easy is None:
         if "host" in server:  # then the hint is the name of a service there
             service = {"service_name": named}
-            return _open(URL.create("oracle", query=service, **server), options)
-        return _open(URL.create("oracle", **(server | {"host": named})), options)
+            return _open_checkpointer(URL.create("oracle", query=service, **server), options)
+        return _open_checkpointer(URL.create("oracle", **(server | {"host": named})), options)
     if "host" in server or "port" in server:
         raise ValueError("the host is given twice: in the hint, and as host= or port=")
     server |= {"host": easy["host"], "port": int(easy["port"] or 1521)}
-    return _open(URL.create("oracle", query={"service_name": easy["service"]}, **server), options)
+    return _open_checkpointer(
+        URL.create("oracle", query={"service_name": easy["service"]}, **server), options
+    )
 
 
-def _http(config_hint: str | None = None, **options: Any) -> Any:
+def _open_http(config_hint: str | None = None, **options: Any) -> Any:
     from memalchemy.http.client import HTTPCheckpointer
 
     url = _required_option(config_hint, options, "base_url", "http:BASE_URL")
@@ -198,7 +202,7 @@ def _http(config_hint: str | None = None, **options: Any) -> Any:
     return HTTPCheckpointer(url, **_check_options(HTTPCheckpointer, options))
 
 
-def _open(url: str | URL, options: dict[str, Any]) -> OwningCheckpointer[Any]:
+def _open_checkpointer(url: str | URL, options: dict[str, Any]) -> OwningCheckpointer[Any]:
     """Return a checkpointer on a database of its own; each of the two takes its *options*."""
     for_checkpointer = {k: v for k, v in options.items() if k in _option_names(Checkpointer)}
     rest = {k: v for k, v in options.items() if k not in for_checkpointer}
@@ -268,14 +272,14 @@ _ENGINE_OPTIONS = {
 """Options of `sqlalchemy.create_async_engine`, which would refuse others on first use only."""
 
 _BUILT_IN: dict[str, Factory] = {
-    "memory": _memory,
-    "file": _file,
-    "http": _http,
-    "https": _http,
-    "sqlite": _sqlite,
-    "postgresql": _postgresql,
-    "postgres": _postgresql,
-    "oracle": _oracle,
+    "memory": _open_memory,
+    "file": _open_file,
+    "http": _open_http,
+    "https": _open_http,
+    "sqlite": _open_sqlite,
+    "postgresql": _open_postgresql,
+    "postgres": _open_postgresql,
+    "oracle": _open_oracle,
 }
 _ALIASES = ("https", "postgres")
 _registered: dict[str, Factory] = {}

@@ -46,7 +46,7 @@ def decode(row: Any, *, keys: Keys = None, bases: Iterable[Any] = ()) -> Any:
         codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.value), place)
         return decode_payload(payload, checksum, codec)
     if row.kind in ("snapshot", "delta"):
-        return _state(row, keyring, bases)
+        return _decode_state(row, keyring, bases)
     place = row_place(row.tenant, row.log_id, row.seq, row.kind, row.label)
     codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
     if row.kind == "entry":
@@ -57,7 +57,7 @@ def decode(row: Any, *, keys: Keys = None, bases: Iterable[Any] = ()) -> Any:
     ]
 
 
-def _state(row: Any, keyring: Keyring, bases: Iterable[Any]) -> dict[str, Any]:
+def _decode_state(row: Any, keyring: Keyring, bases: Iterable[Any]) -> dict[str, Any]:
     by_seq = {base.seq: base for base in bases}
     chain = [row]
     while chain[-1].base_seq is not None:

@@ -67,7 +67,7 @@ class Base(DeclarativeBase):
     )
 
 
-def _where(condition: str) -> dict[str, Any]:
+def _partial_index_options(condition: str) -> dict[str, Any]:
     """A partial index, on the databases that have partial indexes."""
     return {"postgresql_where": text(condition), "sqlite_where": text(condition)}
 
@@ -127,7 +127,7 @@ class ThreadRow(Base):
     )
 
 
-def _of_a_log() -> ForeignKeyConstraint:
+def _foreign_key_to_log() -> ForeignKeyConstraint:
     return ForeignKeyConstraint(["log_id"], ["threads.log_id"], ondelete="CASCADE")
 
 
@@ -175,11 +175,21 @@ class CheckpointRow(Base):
 
     __table_args__: Any = (
         UniqueConstraint("log_id", "checkpoint_id"),
-        Index("ix_checkpoints_rests_on", "log_id", "rests_on", **_where("rests_on IS NOT NULL")),
-        Index("ix_checkpoints_run_id", "tenant", "run_id", **_where("run_id IS NOT NULL")),
+        Index(
+            "ix_checkpoints_rests_on",
+            "log_id",
+            "rests_on",
+            **_partial_index_options("rests_on IS NOT NULL"),
+        ),
+        Index(
+            "ix_checkpoints_run_id",
+            "tenant",
+            "run_id",
+            **_partial_index_options("run_id IS NOT NULL"),
+        ),
         CheckConstraint("seq > 0 AND ordinal >= 0", name="position"),
         CheckConstraint("raw_size >= 0 AND stored_size >= 0", name="sizes"),
-        _of_a_log(),
+        _foreign_key_to_log(),
     )
 
 
@@ -238,13 +248,18 @@ class DeltaRow(Base):
         return decode(self)
 
     __table_args__: Any = (
-        Index("ix_deltas_base_seq", "log_id", "base_seq", **_where("base_seq IS NOT NULL")),
+        Index(
+            "ix_deltas_base_seq",
+            "log_id",
+            "base_seq",
+            **_partial_index_options("base_seq IS NOT NULL"),
+        ),
         Index(
             "uq_deltas_entry_key",
             "log_id",
             "entry_key",
             unique=True,
-            **_where("entry_key IS NOT NULL"),
+            **_partial_index_options("entry_key IS NOT NULL"),
         ).ddl_if(callable_=_unless_oracle),
         # Oracle counts NULL in a composite key as a value, and has no partial index: every column
         # of a row that should not take part must be NULL.
@@ -265,7 +280,7 @@ class DeltaRow(Base):
             "OR (kind = 'write' AND label IS NOT NULL AND stored_at IS NOT NULL)",
             name="kind",
         ),
-        _of_a_log(),
+        _foreign_key_to_log(),
     )
 
 
@@ -311,7 +326,7 @@ class StoreItemRow(Base):
             "ix_store_items_expires_at",
             "tenant",
             "expires_at",
-            **_where("expires_at IS NOT NULL"),
+            **_partial_index_options("expires_at IS NOT NULL"),
         ),
         CheckConstraint("version > 0", name="version"),
     )

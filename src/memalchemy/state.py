@@ -143,7 +143,11 @@ _A_MESSAGE_IS = (
 
 
 def _plain_blocks(content: Any) -> Any:
-    return [_plain(block) for block in content] if isinstance(content, (list, tuple)) else content
+    return (
+        [_plain_block(block) for block in content]
+        if isinstance(content, (list, tuple))
+        else content
+    )
 
 
 # Pydantic tries the members of these unions from left to right. A role and a text, which most
@@ -187,15 +191,15 @@ class Message(_Record):
         if isinstance(message, Message):
             return message
         if isinstance(message, Mapping):
-            return cls._checked(dict(message))
+            return cls._validate(dict(message))
         if not role_of(message) or not hasattr(message, "content"):
             raise TypeError(f"{_A_MESSAGE_IS}, not {type(message).__name__}")
         fields = {name: read(message, name) for name in cls.model_fields}
         given = _fields_of(message) | fields | {"role": role_of(message)}
-        return cls._checked({key: value for key, value in given.items() if value is not None})
+        return cls._validate({key: value for key, value in given.items() if value is not None})
 
     @classmethod
-    def _checked(cls, fields: dict[str, Any]) -> Message:
+    def _validate(cls, fields: dict[str, Any]) -> Message:
         try:
             return cls.model_validate(fields)
         except ValidationError as error:
@@ -259,7 +263,7 @@ class Message(_Record):
         return record
 
 
-def _plain(block: Any) -> Any:
+def _plain_block(block: Any) -> Any:
     if isinstance(block, BaseModel):
         return block.model_dump(exclude_none=True)
     if dataclasses.is_dataclass(block) and not isinstance(block, type):

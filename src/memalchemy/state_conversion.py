@@ -75,7 +75,7 @@ def _is_dataclass(kind: Any) -> bool:
 
 
 @lru_cache(64)
-def _adapter(kind: type) -> Any:
+def _adapter_of_dataclass(kind: type) -> Any:
     """Return pydantic's reader and writer of a dataclass.
 
     Raises:
@@ -121,11 +121,11 @@ def _fields_of(state: Any) -> dict[str, Any]:
     from pydantic import ValidationError
 
     kind: Any = type(state)
-    name, adapter = kind.__name__, _adapter(kind)
+    name, adapter = kind.__name__, _adapter_of_dataclass(kind)
     dumped = adapter.dump_python(
         state, round_trip=True, by_alias=True, serialize_as_any=True, warnings=False
     )
-    stored: dict[str, Any] = _simplified(dumped)
+    stored: dict[str, Any] = _as_stored(dumped)
     try:
         again = adapter.validate_python(stored)
     except ValidationError as error:
@@ -145,13 +145,13 @@ def _fields_of(state: Any) -> dict[str, Any]:
     return stored
 
 
-def _simplified(value: Any) -> Any:
+def _as_stored(value: Any) -> Any:
     """Return *value* with its leaves as the codec stores them; one that it refuses stays."""
     kind = type(value)
     if kind is dict:
-        return {key: _simplified(item) for key, item in value.items()}
+        return {key: _as_stored(item) for key, item in value.items()}
     if kind in (list, tuple, set, frozenset):
-        return kind(map(_simplified, value))
+        return kind(map(_as_stored, value))
     if kind in _STORED or kind.__module__ == "numpy" or isinstance(value, PurePath):
         return value
     try:
@@ -187,7 +187,7 @@ def from_mapping(stored: dict[str, Any], state_type: Any | None) -> Any:
     if _is_model(state_type):
         return state_type.model_validate(stored)
     if _is_dataclass(state_type):
-        return _adapter(state_type).validate_python(stored)
+        return _adapter_of_dataclass(state_type).validate_python(stored)
     return state_type(stored)
 
 
@@ -198,7 +198,7 @@ def check_state_type(state_type: Any) -> Any:
         TypeError: it is a class that cannot be built from a mapping, or no class at all.
     """
     if _is_dataclass(state_type) and not callable(getattr(state_type, "from_checkpoint", None)):
-        _adapter(state_type)
+        _adapter_of_dataclass(state_type)
         return state_type
     known = (
         state_type is None

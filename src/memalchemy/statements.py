@@ -235,7 +235,9 @@ class Statement(Generic[P]):
         if statement is None:
             statement = self._get(dialect, choice)
             if statement is None:
-                raise AssertionError(f"{self.name} is not a statement of {_shown(dialect)}")
+                raise AssertionError(
+                    f"{self.name} is not a statement of {_describe_dialect(dialect)}"
+                )
         return statement
 
     def _get(self, dialect: Dialect, choice: dict[str, Any]) -> Executable | None:
@@ -277,7 +279,7 @@ class Statement(Generic[P]):
                 yield f"{self.name}({shown})", statement
 
 
-def _shown(dialect: Dialect) -> str:
+def _describe_dialect(dialect: Dialect) -> str:
     return " on ".join((dialect.name, *dialect.variants))
 
 

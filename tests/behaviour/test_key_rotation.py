@@ -289,7 +289,7 @@ async def test_what_is_written_between_reading_and_writing_a_row_stays(
     for step in range(4):
         await agent.save(long | {"step": step}, "t", f"c{step}")
     await store.put(SPACE, "k", "older")
-    write = KeyRotation._write
+    write = KeyRotation._write_changes
     meanwhile: list[str] = []
 
     async def late(rotation: KeyRotation, changes: Any) -> Any:
@@ -302,7 +302,7 @@ async def test_what_is_written_between_reading_and_writing_a_row_stays(
             await store.put(SPACE, "k", "newer")
         return await write(rotation, changes)
 
-    monkeypatch.setattr(KeyRotation, "_write", late)
+    monkeypatch.setattr(KeyRotation, "_write_changes", late)
     report = await rotate_keys(await opened(keys=[NEW, OLD]))
 
     assert (report.left, meanwhile) == (0, ["states", "items"])

@@ -75,7 +75,7 @@ def test_hits_that_cannot_be_the_next_are_not_compared(monkeypatch: pytest.Monke
     scores = [(("/n/", f"k{at}"), 1 - at / 2000) for at in range(2000)]
     directions = {place: vectors[at] for at, (place, _) in enumerate(scores)}
     compared = 0
-    multiply = diversity._products
+    multiply = diversity._dot_products
 
     def counted(*given: Any) -> Any:
         nonlocal compared
@@ -83,7 +83,7 @@ def test_hits_that_cannot_be_the_next_are_not_compared(monkeypatch: pytest.Monke
         compared += products.size
         return products
 
-    monkeypatch.setattr(diversity, "_products", counted)
+    monkeypatch.setattr(diversity, "_dot_products", counted)
     assert len(choose_diverse(scores, directions, 0.8, 100)) == 100
     assert 0 < compared < 2000 * 100 / 4
 

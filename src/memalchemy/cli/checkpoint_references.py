@@ -48,7 +48,7 @@ async def find_thread(db: Database, reference: str) -> str:
     if not found or found[0] == reference:
         return reference
     if len(found) > 1:
-        raise UsageError(f"several threads begin with {reference!r}: {_list(found)}")
+        raise UsageError(f"several threads begin with {reference!r}: {_join_ids(found)}")
     return found[0]
 
 
@@ -76,17 +76,18 @@ async def find_checkpoint(
     if reference == LATEST:
         newest = await checkpointer.list_checkpoints(thread, 1)
         if not newest:
-            raise _missing(thread, reference)
+            raise _checkpoint_missing(thread, reference)
         return newest[0]
     ancestor = _ANCESTOR.fullmatch(reference)
     is_relative = ancestor is not None and reference.startswith((f"{LATEST}~", "@"))
     if reference.startswith("@") and not is_relative:
-        return await _find_at(checkpointer, thread, reference)
+        return await _find_at_time(checkpointer, thread, reference)
     if not is_relative:
         found = await _find_by_prefix(checkpointer, thread, reference)
         if len(found) > 1:
             raise UsageError(
-                f"several checkpoints of thread {thread!r} begin with {reference!r}: {_list(found)}"
+                f"several checkpoints of thread {thread!r} begin with {reference!r}: "
+                f"{_join_ids(found)}"
             )
         if found and whole_ids:
             raise NotFound(
@@ -96,7 +97,7 @@ async def find_checkpoint(
         if found:
             return found[0]
     if ancestor is None:
-        raise _missing(thread, reference)
+        raise _checkpoint_missing(thread, reference)
     start = await find_checkpoint(checkpointer, thread, ancestor[1], whole_ids=whole_ids)
     return await _find_ancestor(checkpointer, thread, start, int(ancestor[2] or 1), reference)
 
@@ -178,7 +179,7 @@ async def _find_by_prefix(checkpointer: Checkpointer, thread: str, prefix: str) 
     return found
 
 
-async def _find_at(checkpointer: Checkpointer, thread: str, reference: str) -> str:
+async def _find_at_time(checkpointer: Checkpointer, thread: str, reference: str) -> str:
     from memalchemy.checkpoints.listing import list_until
     from memalchemy.keys import encode_namespace
     from memalchemy.log.scan import run_query
@@ -191,7 +192,7 @@ async def _find_at(checkpointer: Checkpointer, thread: str, reference: str) -> s
     check = partial(check_every_row, db.dialect, log, "checkpoints", db.signing)
     rows = await run_query(db, list_until(db.dialect), binds, replica_ok=True, check=check)
     if not rows:
-        raise _missing(thread, reference)
+        raise _checkpoint_missing(thread, reference)
     found: str = rows[0].checkpoint_id
     return found
 
@@ -261,13 +262,13 @@ async def _find_ancestor(
             at, done = parent, done + 1
 
 
-def _missing(thread: str, reference: str) -> NotFound:
+def _checkpoint_missing(thread: str, reference: str) -> NotFound:
     return NotFound(
         f"there is no checkpoint {reference!r} in thread {thread!r}; `memalchemy history` lists "
         "its checkpoints"
     )
 
 
-def _list(ids: Sequence[str]) -> str:
+def _join_ids(ids: Sequence[str]) -> str:
     more = ", …" if len(ids) > LISTED else ""
     return ", ".join(ids[:LISTED]) + more

@@ -36,13 +36,15 @@ def complete_thread(typer_context: typer.Context, incomplete: str) -> list[str]:
     import memalchemy.log.listing  # noqa: F401
 
     try:
-        found = asyncio.run(asyncio.wait_for(_threads(typer_context, incomplete), SECONDS))
+        found = asyncio.run(
+            asyncio.wait_for(_complete_thread_ids(typer_context, incomplete), SECONDS)
+        )
     except (MemalchemyError, OSError, ValueError, TimeoutError):
         return []
     return [thread for thread in found if _SAFE.fullmatch(thread)]
 
 
-async def _threads(typer_context: typer.Context, incomplete: str) -> list[str]:
+async def _complete_thread_ids(typer_context: typer.Context, incomplete: str) -> list[str]:
     from memalchemy import Checkpointer
     from memalchemy.log.listing import threads_by_prefix
 

@@ -21,7 +21,7 @@ def install_handler() -> None:
     Ending the process loses nothing: every write is in a transaction. A second `KeyboardInterrupt`
     would end in a traceback wherever the first one is being handled.
     """
-    signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(signal.SIGINT, _raise_keyboard_interrupt)
 
 
 def restore_default() -> None:
@@ -48,7 +48,7 @@ def cancel_task_on_interrupt() -> Iterator[None]:
     Raises:
         KeyboardInterrupt: a Ctrl-C cancelled the task.
     """
-    if signal.getsignal(signal.SIGINT) is not _interrupt:
+    if signal.getsignal(signal.SIGINT) is not _raise_keyboard_interrupt:
         yield
         return
     import asyncio
@@ -76,19 +76,19 @@ def cancel_task_on_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def interrupt_blocking_read() -> Iterator[None]:
+def ctrl_c_raises() -> Iterator[None]:
     """Raise `KeyboardInterrupt` out of a blocking read.
 
     A task that blocks its event loop cannot be cancelled, so reads of stdin stand in this block.
     """
-    previous = signal.signal(signal.SIGINT, _interrupt)
+    previous = signal.signal(signal.SIGINT, _raise_keyboard_interrupt)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is _interrupt:  # no Ctrl-C came
+        if signal.getsignal(signal.SIGINT) is _raise_keyboard_interrupt:  # no Ctrl-C came
             signal.signal(signal.SIGINT, previous)
 
 
-def _interrupt(number: int, frame: Any) -> None:
+def _raise_keyboard_interrupt(number: int, frame: Any) -> None:
     restore_default()
     raise KeyboardInterrupt

@@ -84,11 +84,11 @@ def format_data(value: Any, data_format: DataFormat) -> str:
     writer = csv.writer(written, dialect, lineterminator="\n")
     if names:
         writer.writerow(names)
-    writer.writerows([_field(row.get(name)) for name in names] for row in rows)
+    writer.writerows([_to_csv_field(row.get(name)) for name in names] for row in rows)
     return written.getvalue()
 
 
-def _field(value: Any) -> Any:
+def _to_csv_field(value: Any) -> Any:
     if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool)):
         return value
     return format_json(value, indent=None)
@@ -118,13 +118,13 @@ def to_json_types(value: Any) -> Any:
         number = plain_number(value)
         return str(value) if number is value else to_json_types(number)
     if isinstance(value, Packed):
-        return _unpack(value)
+        return _unpack_framework_value(value)
     if is_dataclass(value) and not isinstance(value, type):
         return to_json_types(asdict(value))
     return value
 
 
-def _unpack(value: Packed) -> Any:
+def _unpack_framework_value(value: Packed) -> Any:
     from memalchemy.codec.foreign_msgpack import plain_tree
 
     content = plain_tree(value)

@@ -23,7 +23,7 @@ class LineReader:
 
     def __iter__(self) -> Iterator[bytes]:
         while True:
-            with ctrl_c.interrupt_blocking_read():
+            with ctrl_c.ctrl_c_raises():
                 line = self._file.readline()
             if not line:
                 return

@@ -33,9 +33,12 @@ async def find_checkpointer(
 
     namespaces = await checkpoint_namespaces(db, thread)
     if namespace is None and not namespaces:
-        raise await _no_checkpoints(db, thread)
+        raise await _checkpoints_missing(db, thread)
     return Checkpointer(
-        db, namespace=_choose(ctx, thread, namespace, namespaces, "checkpoint", "checkpoints")
+        db,
+        namespace=_choose_namespace(
+            ctx, thread, namespace, namespaces, "checkpoint", "checkpoints"
+        ),
     )
 
 
@@ -58,15 +61,19 @@ async def find_log(
     if not checkpoints and not entries:
         raise thread_not_found(thread)
     if namespace is not None:
-        found = _choose(ctx, thread, namespace, [*checkpoints, *entries], "step or entry", "")
+        found = _choose_namespace(
+            ctx, thread, namespace, [*checkpoints, *entries], "step or entry", ""
+        )
     elif checkpoints:
-        found = _choose(ctx, thread, None, checkpoints, "checkpoint", "checkpoints", entries)
+        found = _choose_namespace(
+            ctx, thread, None, checkpoints, "checkpoint", "checkpoints", entries
+        )
     else:
-        found = _choose(ctx, thread, None, entries, "entry", "entries")
+        found = _choose_namespace(ctx, thread, None, entries, "entry", "entries")
     return found, found in checkpoints
 
 
-def _choose(
+def _choose_namespace(
     ctx: Context,
     thread: str,
     given: str | None,
@@ -82,23 +89,24 @@ def _choose(
     if given is not None:
         wanted = parse_namespace(given)
         if wanted not in namespaces:
-            hint = f"; it has some in {_list(namespaces)}" if namespaces else ""
+            hint = f"; it has some in {_join_namespaces(namespaces)}" if namespaces else ""
             raise NotFound(f"thread {thread!r} has no {what} in namespace {given!r}{hint}")
         return wanted
     top, *others = namespaces  # sorted by path, so a namespace comes before those below it
     if any(other[: len(top)] != top for other in others):
         raise UsageError(
             f"thread {thread!r} has {plural} in several namespaces: give --namespace, one of "
-            f"{_list(namespaces)}"
+            f"{_join_namespaces(namespaces)}"
         )
     if others or more:
         ctx.terminal.print_note(
-            f"in namespace {format_namespace(top)}; use --namespace for {_list([*others, *more])}"
+            f"in namespace {format_namespace(top)}; use --namespace for "
+            f"{_join_namespaces([*others, *more])}"
         )
     return top
 
 
-async def _no_checkpoints(db: Database, thread: str) -> NotFound:
+async def _checkpoints_missing(db: Database, thread: str) -> NotFound:
     from memalchemy.log.listing import entry_namespaces
 
     if await entry_namespaces(db, thread):
@@ -114,7 +122,7 @@ def thread_not_found(thread: str, namespace: str | None = None) -> NotFound:
     return NotFound(f"there is no thread {thread!r}{place}; `memalchemy threads` lists threads")
 
 
-def _list(namespaces: Sequence[tuple[str, ...]]) -> str:
+def _join_namespaces(namespaces: Sequence[tuple[str, ...]]) -> str:
     listed = ", ".join(format_namespace(namespace) for namespace in namespaces[:LISTED])
     more = len(namespaces) - LISTED
     return f"{listed} and {more:,} more" if more > 0 else listed

@@ -107,7 +107,7 @@ def read_text_argument(text: str) -> str:
     if text != "-":
         return text
     try:
-        with ctrl_c.interrupt_blocking_read():
+        with ctrl_c.ctrl_c_raises():
             return sys.stdin.buffer.read().decode()
     except OSError as error:
         raise UsageError(f"cannot read stdin: {error.strerror}") from error

@@ -64,7 +64,7 @@ def check_plot(file: Path) -> None:
         UsageError: the file's suffix is not that of a format.
         DriverMissing: matplotlib is not installed; the message names the extra.
     """
-    if _format(file) not in FORMATS:
+    if _image_format(file) not in FORMATS:
         raise UsageError(f"cannot draw {file}: the name of the file must end with .png or .svg")
     try:
         import matplotlib.figure  # noqa: F401
@@ -80,12 +80,12 @@ def save_plot(space: Space, title: str, file: Path, *, tables: bool = False) -> 
     estimated = " (estimated)" if space.estimated else ""
     colours = _framework_colours(space)
     panels = {
-        "By framework, without search text": _frameworks(space, colours),
-        "By kind": _kinds(space),
-        f"Largest of {space.logs:,} threads": _threads(space, colours),
+        "By framework, without search text": _bars_of_frameworks(space, colours),
+        "By kind": _bars_of_kinds(space),
+        f"Largest of {space.logs:,} threads": _bars_of_threads(space, colours),
     }
     if tables:
-        panels[f"Tables and indexes, all tenants{estimated}"] = _tables(space)
+        panels[f"Tables and indexes, all tenants{estimated}"] = _bars_of_tables(space)
     panels = {heading: bars for heading, bars in panels.items() if bars}
     heights = [len(bars) + 2 for bars in panels.values()]
     settings: dict[Any, Any] = {
@@ -107,12 +107,12 @@ def save_plot(space: Space, title: str, file: Path, *, tables: bool = False) -> 
             for axis, (heading, bars) in zip(axes.flat, panels.items(), strict=True):
                 _draw_panel(axis, heading, bars)
         try:
-            figure.savefig(file, format=_format(file), transparent=True)
+            figure.savefig(file, format=_image_format(file), transparent=True)
         except OSError as error:
             raise UsageError(f"cannot write {file}: {error.strerror}") from error
 
 
-def _format(file: Path) -> str:
+def _image_format(file: Path) -> str:
     return file.suffix.removeprefix(".").lower()
 
 
@@ -147,7 +147,7 @@ def _draw_panel(axis: Axes, heading: str, bars: Sequence[Bar]) -> None:
         )
 
 
-def _tables(space: Space) -> list[Bar]:
+def _bars_of_tables(space: Space) -> list[Bar]:
     tables = [piece for piece in space.pieces if piece.bytes]
     bars = [
         Bar(
@@ -165,7 +165,7 @@ def _tables(space: Space) -> list[Bar]:
     return bars
 
 
-def _kinds(space: Space) -> list[Bar]:
+def _bars_of_kinds(space: Space) -> list[Bar]:
     return [
         Bar(f"{kind.name} · {kind.rows:,}", kind.bytes, COLOURS[kind.name]) for kind in space.kinds
     ]
@@ -176,7 +176,7 @@ def _framework_colours(space: Space) -> dict[str, str]:
     return dict(zip((one.name for one in space.frameworks), PALETTE, strict=False))
 
 
-def _frameworks(space: Space, colours: Mapping[str, str]) -> list[Bar]:
+def _bars_of_frameworks(space: Space, colours: Mapping[str, str]) -> list[Bar]:
     shown = space.frameworks[:FRAMEWORKS]
     bars = [
         Bar(
@@ -191,7 +191,7 @@ def _frameworks(space: Space, colours: Mapping[str, str]) -> list[Bar]:
     return bars
 
 
-def _threads(space: Space, colours: Mapping[str, str]) -> list[Bar]:
+def _bars_of_threads(space: Space, colours: Mapping[str, str]) -> list[Bar]:
     bars = []
     for share in space.largest:
         namespace = f" in {'/'.join(share.namespace)}" if share.namespace else ""

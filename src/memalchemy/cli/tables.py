@@ -85,43 +85,45 @@ class TableLayout:
         self._console = console
         self._style = style
         self._columns = columns
-        self._cells = [[self._cell(value, whole=width is None) for value in row] for row in rows]
+        self._cells = [
+            [self._render_cell(value, whole=width is None) for value in row] for row in rows
+        ]
         shown = list(range(len(columns)))
         self.left_out: list[str] = []
-        if width is not None and self._measure(shown) > width:
-            while self._measure(shown, text_width=_TEXT_WIDTH) > width:
-                if (dropped := self._next_to_drop(shown)) is None:
+        if width is not None and self._measure_width(shown) > width:
+            while self._measure_width(shown, text_width=_TEXT_WIDTH) > width:
+                if (dropped := self._next_column_to_drop(shown)) is None:
                     break
                 shown.remove(dropped)
-                if not self._is_empty(dropped):
+                if not self._is_empty_column(dropped):
                     self.left_out.append(columns[dropped].heading)
-            self.width = max(width, self._measure(shown, text_width=_TEXT_WIDTH))
+            self.width = max(width, self._measure_width(shown, text_width=_TEXT_WIDTH))
         else:
-            self.width = self._measure(shown)
-        self.table = self._build(shown)
+            self.width = self._measure_width(shown)
+        self.table = self._build_table(shown)
 
-    def _next_to_drop(self, shown: Sequence[int]) -> int | None:
+    def _next_column_to_drop(self, shown: Sequence[int]) -> int | None:
         order = [
-            (not self._is_empty(at), drop, at)
+            (not self._is_empty_column(at), drop, at)
             for at in shown
             if (drop := self._columns[at].drop) is not None
         ]
         return min(order)[-1] if order else None
 
-    def _is_empty(self, at: int) -> bool:
+    def _is_empty_column(self, at: int) -> bool:
         from rich.text import Text
 
         cells = (row[at] for row in self._cells)
         return not any(cell.plain if isinstance(cell, Text) else cell for cell in cells)
 
-    def _measure(self, shown: Sequence[int], text_width: int | None = None) -> int:
+    def _measure_width(self, shown: Sequence[int], text_width: int | None = None) -> int:
         from rich.measure import Measurement
 
         options = self._console.options.update(max_width=_UNLIMITED)
-        table = self._build(shown, text_width)
+        table = self._build_table(shown, text_width)
         return Measurement.get(self._console, options, table).maximum
 
-    def _build(self, shown: Sequence[int], text_width: int | None = None) -> Table:
+    def _build_table(self, shown: Sequence[int], text_width: int | None = None) -> Table:
         from rich import box
         from rich.table import Table
 
@@ -154,7 +156,7 @@ class TableLayout:
             table.add_row(*(row[at] for at in shown))
         return table
 
-    def _cell(self, value: Any, *, whole: bool) -> RenderableType:
+    def _render_cell(self, value: Any, *, whole: bool) -> RenderableType:
         from rich.text import Text
 
         ascii_only = self._console.options.ascii_only

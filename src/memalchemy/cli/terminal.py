@@ -151,7 +151,7 @@ class Terminal:
         Raises:
             NotConfirmed: the answer is no. The message says that nothing was *done*.
         """
-        with ctrl_c.interrupt_blocking_read():
+        with ctrl_c.ctrl_c_raises():
             sys.stderr.write(escape_controls(question) + " [y/N] ")
             sys.stderr.flush()
             _wait_for_input()

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print a list of reports as JSON")
     given = parser.parse_args(arguments)
     try:
-        reports = asyncio.run(_check(given.object, given.database, given.check))
+        reports = asyncio.run(_check_object(given.object, given.database, given.check))
     except ValueError as error:
         parser.error(str(error))
     if given.json:
@@ -67,12 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if all(report.ok for report in reports) else 2
 
 
-async def _check(name: str, database: str | None, names: list[str] | None) -> list[Report]:
+async def _check_object(name: str, database: str | None, names: list[str] | None) -> list[Report]:
     found = load_object(name)
     if isinstance(found, Mapping) and found:
-        return [await _adapter(f"{name}[{key}]", database, names) for key in found]
+        return [await _check_adapter(f"{name}[{key}]", database, names) for key in found]
     if isinstance(found, Subject):
-        return [await _adapter(name, database, names)]
+        return [await _check_adapter(name, database, names)]
     if not callable(found):
         raise ValueError(f"{name} is no Subject, and cannot be called")
     async with made_by(on_database(found, database)) as one:
@@ -80,14 +80,16 @@ async def _check(name: str, database: str | None, names: list[str] | None) -> li
     if not kinds:
         raise ValueError(f"{name} makes no checkpointer, store or log, but {type(one).__name__}")
     check, checks, _ = kinds[0]
-    return [await check(found, database=database, checks=_chosen(checks, names))]
+    return [await check(found, database=database, checks=_choose_checks(checks, names))]
 
 
-async def _adapter(name: str, database: str | None, names: list[str] | None) -> Report:
-    return await check_adapter(name, database=database, checks=_chosen(ADAPTER_CHECKS, names))
+async def _check_adapter(name: str, database: str | None, names: list[str] | None) -> Report:
+    return await check_adapter(
+        name, database=database, checks=_choose_checks(ADAPTER_CHECKS, names)
+    )
 
 
-def _chosen(checks: list[Check], names: list[str] | None) -> list[Check]:
+def _choose_checks(checks: list[Check], names: list[str] | None) -> list[Check]:
     unknown = {*(names or ())} - {check.name for check in checks}
     if unknown:
         raise ValueError(f"there is no check {', '.join(sorted(unknown))}")

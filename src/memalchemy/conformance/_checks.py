@@ -108,10 +108,10 @@ async def run_checks(
     subject: str, make: Callable[[], Any], checks: Iterable[Check], seconds: float
 ) -> Report:
     """Run checks one after another, each on what *make* returns anew."""
-    return Report(subject, tuple([await _run(check, make, seconds) for check in checks]))
+    return Report(subject, tuple([await _run_check(check, make, seconds) for check in checks]))
 
 
-async def _run(check: Check, make: Callable[[], Any], most: float) -> Result:
+async def _run_check(check: Check, make: Callable[[], Any], most: float) -> Result:
     status: Status = "passed"
     message, began = "", time.perf_counter()
     try:
@@ -145,7 +145,7 @@ async def made_by(make: Callable[[], Any]) -> AsyncIterator[Any]:
 def _error_message(error: Exception) -> str:
     places = traceback.extract_tb(error.__traceback__)
     where = f" ({places[-1].filename}:{places[-1].lineno})" if places else ""
-    return f"{type(error).__name__} was raised: {_short(str(error))}{where}"
+    return f"{type(error).__name__} was raised: {_shorten(str(error))}{where}"
 
 
 # --- Comparisons ---------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def expect(condition: object, message: str) -> None:
 def expect_equal(what: str, found: object, expected: object) -> None:
     """Report a value that is not the expected one, of the same types and in the same order."""
     if not is_same(found, expected):
-        fail(f"{what}: expected {_short(repr(expected))}, found {_short(repr(found))}")
+        fail(f"{what}: expected {_shorten(repr(expected))}, found {_shorten(repr(found))}")
 
 
 async def expect_error(what: str, work: Awaitable[Any], *errors: type[Exception]) -> Exception:
@@ -177,7 +177,7 @@ async def expect_error(what: str, work: Awaitable[Any], *errors: type[Exception]
         return error
     except Exception as error:
         raise NotConforming(f"{what}: expected {names}, but {_error_message(error)}") from error
-    fail(f"{what}: expected {names}, but it returned {_short(repr(found))}")
+    fail(f"{what}: expected {names}, but it returned {_shorten(repr(found))}")
 
 
 def lifetime_end() -> float:
@@ -211,7 +211,7 @@ def is_same(found: Any, expected: Any) -> bool:
     return bool(found == expected)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)"
 
 

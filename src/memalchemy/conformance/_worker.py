@@ -34,7 +34,7 @@ async def write_until(subject: Subject[Any], id_: str, adapter: Any, text: str) 
             await asyncio.sleep(0)
 
 
-def _tell(**line: object) -> None:
+def _print_line(**line: object) -> None:
     os.write(1, json.dumps(line).encode() + b"\n")
 
 
@@ -44,10 +44,10 @@ async def _write(subject: Subject[Any], job: dict[str, Any]) -> None:
         for number in range(job["texts"]):
             text = f"{job['who']}{nth_text(number)}"
             await write_until(subject, job["id"], adapter, text)
-            _tell(written=number, who=job["who"])
+            _print_line(written=number, who=job["who"])
 
 
-def _child(subject: Subject[Any], job: dict[str, Any]) -> NoReturn:
+def _run_child(subject: Subject[Any], job: dict[str, Any]) -> NoReturn:
     code = 1
     try:
         asyncio.run(_write(subject, job))
@@ -70,8 +70,8 @@ def main() -> None:
             subject = load_object(job["subject"])
             child = os.fork()
             if not child:
-                _child(subject, job)
+                _run_child(subject, job)
             children[child] = job["who"]
-            _tell(started=child, who=job["who"])
+            _print_line(started=child, who=job["who"])
         codes = {who: os.waitpid(child, 0)[1] for child, who in children.items()}
-        _tell(ended=codes)
+        _print_line(ended=codes)

@@ -72,17 +72,17 @@ class Report:
     @property
     def passed(self) -> tuple[Result, ...]:
         """The checks that passed."""
-        return self._of("passed")
+        return self._results_with("passed")
 
     @property
     def failed(self) -> tuple[Result, ...]:
         """The checks that failed."""
-        return self._of("failed")
+        return self._results_with("failed")
 
     @property
     def skipped(self) -> tuple[Result, ...]:
         """The checks that could not run, each with its reason as ``message``."""
-        return self._of("skipped")
+        return self._results_with("skipped")
 
     @property
     def ok(self) -> bool:
@@ -116,5 +116,5 @@ class Report:
         )
         return "\n".join([self.subject, *map(str, self.results), counts])
 
-    def _of(self, status: Status) -> tuple[Result, ...]:
+    def _results_with(self, status: Status) -> tuple[Result, ...]:
         return tuple(one for one in self.results if one.status == status)

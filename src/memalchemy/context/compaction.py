@@ -158,8 +158,8 @@ class ContextCompactor(SummarizerBase):
         return CompactionOutcome(
             result.messages,
             result.stage,
-            self._tokens(given),
-            self._tokens(result.messages),
+            self._count_tokens(given),
+            self._count_tokens(result.messages),
             self.threshold,
             None if result.prefix is None else result.prefix.summary.text,
             tuple(result.outputs),
@@ -171,7 +171,7 @@ class ContextCompactor(SummarizerBase):
         groups = message_groups(messages, systems | summaries.keys())
         kept = sorted({*systems, *summaries}.union(*groups))
         threshold = self.threshold
-        if self._tokens(messages[at] for at in kept) <= threshold:
+        if self._count_tokens(messages[at] for at in kept) <= threshold:
             return ManagedMessages([messages[at] for at in kept])
 
         # Messages with old outputs cleared; indices are those of the messages given.
@@ -181,24 +181,26 @@ class ContextCompactor(SummarizerBase):
         is_cleared = any(lean[at] is not messages[at] for at in kept)
         stage: Stage = "cleared" if is_cleared else "none"
 
-        room = threshold - self._tokens(lean[at] for at in systems)
-        head_groups = self._head_groups(lean, groups, room)
+        room = threshold - self._count_tokens(lean[at] for at in systems)
+        head_groups = self._count_head_groups(lean, groups, room)
         said = Dialogue(lean, groups, head_groups)
-        cuts = said.cuts(self._cuts(lean, groups[head_groups:], said))
+        cuts = said.cuts(self._possible_cuts(lean, groups[head_groups:], said))
         is_early = bool(summaries) and len(cuts) < self.min_iterations_between_summaries
         limit = self.context_length if is_early else threshold
-        if self._tokens(cleared) <= limit or not cuts:
+        if self._count_tokens(cleared) <= limit or not cuts:
             return self._cut_to_context(ManagedMessages(cleared, None, stage, outputs))
 
         def assemble(cut: int, summary: Summary) -> ManagedMessages:
-            spent = self._tokens(lean[at] for at in {*said.kept(cut), *systems})
-            short = self._shorten(summary, [lean[at] for at in said.places], threshold - spent)
+            spent = self._count_tokens(lean[at] for at in {*said.kept(cut), *systems})
+            short = self._shorten_summary(
+                summary, [lean[at] for at in said.places], threshold - spent
+            )
             return replace_by_summary(lean, short, said, cut, systems)
 
         def tokens_with(count: int, summary: Summary) -> int:
-            return self._tokens(assemble(count, summary).messages)
+            return self._count_tokens(assemble(count, summary).messages)
 
-        count, summary = yield from self._summary_of(
+        count, summary = yield from self._find_or_request_summary(
             [messages[at] for at in said.places],
             cuts,
             join_summaries(list(summaries.values())),
@@ -218,14 +220,14 @@ class ContextCompactor(SummarizerBase):
         summarised = assemble(count, summary)
         return self._cut_to_context(replace(summarised, stage="summarised", outputs=outputs))
 
-    async def _finish(
+    async def _finish_plan(
         self, plan: Plan, step: SummaryRequest | ManagedMessages, *, may_await: bool
     ) -> ManagedMessages:
-        result = await super()._finish(plan, step, may_await=may_await)
+        result = await super()._finish_plan(plan, step, may_await=may_await)
         await self._archiver.store(result.outputs, may_await=may_await)
         return result
 
-    def _tokens(self, messages: Iterable[Any]) -> int:
+    def _count_tokens(self, messages: Iterable[Any]) -> int:
         return sum(map(self.token_counter, messages))
 
     def _clear_old_outputs(
@@ -263,12 +265,12 @@ class ContextCompactor(SummarizerBase):
             outputs[id_] = content
         return short
 
-    def _head_groups(self, lean: list[Any], groups: list[list[int]], room: int) -> int:
+    def _count_head_groups(self, lean: list[Any], groups: list[list[int]], room: int) -> int:
         """Return how many groups at the start stay; they leave room for the newest."""
         room -= int(self.context_length * self.tail_token_fraction)
         head = 0
         for group in groups[: self.head_turns]:
-            cost = self._tokens(lean[at] for at in group)
+            cost = self._count_tokens(lean[at] for at in group)
             if cost > room:
                 return head
             room -= cost
@@ -276,15 +278,15 @@ class ContextCompactor(SummarizerBase):
         asks = (n for n in range(head, len(groups)) if is_user_turn(lean[groups[n][0]]))
         answered = next(asks, head) if head else 0
         answer = [at for group in groups[head:answered] for at in group]
-        return answered if self._tokens(lean[at] for at in answer) <= room else head
+        return answered if self._count_tokens(lean[at] for at in answer) <= room else head
 
-    def _cuts(self, lean: list[Any], groups: list[list[int]], said: Dialogue) -> list[int]:
+    def _possible_cuts(self, lean: list[Any], groups: list[list[int]], said: Dialogue) -> list[int]:
         """Return after how many messages the groups may be cut, the newest left whole."""
         room = int(self.context_length * self.tail_token_fraction)
         cuts = cumulative_sizes(groups)
         first = len(groups)
         for number in range(len(groups) - 1, -1, -1):
-            room -= self._tokens(lean[at] for at in groups[number])
+            room -= self._count_tokens(lean[at] for at in groups[number])
             question = said.question(cuts[number - 1] if number else 0)
             asked = 0 if question is None else self.token_counter(lean[question])
             if room < asked and number < len(groups) - 1:
@@ -292,7 +294,7 @@ class ContextCompactor(SummarizerBase):
             first = number
         return cuts[:first]
 
-    def _shorten(self, summary: Summary, like: Sequence[Any], room: int) -> Summary:
+    def _shorten_summary(self, summary: Summary, like: Sequence[Any], room: int) -> Summary:
         """Cut a summary that is too long, but never below a tenth of the context."""
         room = max(room, self.context_length // 10)
         while (cost := self.token_counter(summary.to_message(like))) > room and summary.text:
@@ -301,7 +303,7 @@ class ContextCompactor(SummarizerBase):
         return summary
 
     def _cut_to_context(self, result: ManagedMessages) -> ManagedMessages:
-        if self._tokens(result.messages) <= self.context_length:
+        if self._count_tokens(result.messages) <= self.context_length:
             return result
         budget = TokenBudgetManager(
             self.context_length,

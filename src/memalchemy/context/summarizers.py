@@ -149,7 +149,7 @@ class SummarizerBase(ConversationManager):
         """Decide on *messages*, for `complete`; the summary is not written yet."""
         given = list(messages)
         plan = self.plan(given)
-        return PreparedSummary(given, plan, _advance(plan))
+        return PreparedSummary(given, plan, _advance_plan(plan))
 
     async def complete(
         self, prepared: PreparedSummary, *, may_await: bool = True
@@ -165,16 +165,18 @@ class SummarizerBase(ConversationManager):
         while True:
             step = prepared.step
             if is_alone or not isinstance(step, SummaryRequest) or not step.key:
-                return await self._finish(prepared.plan, step, may_await=may_await)
+                return await self._finish_plan(prepared.plan, step, may_await=may_await)
             with self._in_flight.claim(step.key) as running:
                 if running is None:
                     if self._summaries.get(step.key) is not None:  # written since the decision
                         prepared = self.prepare(prepared.messages)
-                    return await self._finish(prepared.plan, prepared.step, may_await=may_await)
+                    return await self._finish_plan(
+                        prepared.plan, prepared.step, may_await=may_await
+                    )
             is_alone = await asyncio.wrap_future(running)
             prepared = self.prepare(prepared.messages)
 
-    async def _finish(
+    async def _finish_plan(
         self, plan: Plan, step: SummaryRequest | ManagedMessages, *, may_await: bool
     ) -> ManagedMessages:
         if isinstance(step, ManagedMessages):
@@ -183,7 +185,7 @@ class SummarizerBase(ConversationManager):
             summary = await self._summarizer.summarize(
                 step.messages, step.earlier, may_await=may_await
             )
-            result = _advance(plan, summary)
+            result = _advance_plan(plan, summary)
             assert isinstance(result, ManagedMessages), "a plan yields at most one request"
             event.details |= {
                 "messages_after": len(result.messages),
@@ -200,7 +202,7 @@ class SummarizerBase(ConversationManager):
         with operation("memory.compactor.completed", details=details) as event:
             yield event
 
-    def _summary_of(
+    def _find_or_request_summary(
         self,
         dialogue: Sequence[Any],
         cuts: Sequence[int],
@@ -302,7 +304,7 @@ class SummarizingManager(SummarizerBase):
             kept = sorted({*said.places, *systems, *summaries})
             return ManagedMessages([messages[at] for at in kept])
 
-        count, summary = yield from self._summary_of(
+        count, summary = yield from self._find_or_request_summary(
             [messages[at] for at in said.places],
             cuts,
             join_summaries(list(summaries.values())),
@@ -389,7 +391,7 @@ def replace_by_summary(
     return ManagedMessages([*prefix, *after], SummarizedPrefix(summary, prefix, last + 1))
 
 
-def _advance(plan: Plan, summary: Summary | None = None) -> SummaryRequest | ManagedMessages:
+def _advance_plan(plan: Plan, summary: Summary | None = None) -> SummaryRequest | ManagedMessages:
     """Run a plan to its request or to its result."""
     try:
         return next(plan) if summary is None else plan.send(summary)
@@ -403,13 +405,13 @@ def _running_digests(dialogue: Sequence[Any], earlier: Summary | None) -> list[b
     running = hashlib.blake2b(repr(earlier).encode("utf-8", "backslashreplace"), digest_size=20)
     digests = []
     for message in dialogue:
-        text = repr(_fields(message))
+        text = repr(_fields_of_message(message))
         running.update(text.encode("utf-8", "backslashreplace") + b"\0")
         digests.append(running.digest())
     return digests
 
 
-def _fields(message: Any) -> Any:
+def _fields_of_message(message: Any) -> Any:
     # The repr of an object may be its address; its fields are what it says.
     fields = None if isinstance(message, Mapping) else getattr(message, "__dict__", None)
     return message if fields is None else (fields, getattr(message, "model_extra", None))

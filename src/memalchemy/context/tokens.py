@@ -33,7 +33,7 @@ def estimate_tokens(message: Any) -> int:
     """
     media, size = 0, 0
     for value in _sent_values(message):
-        for text in _texts(value):
+        for text in _texts_in(value):
             if text is None:
                 media += MEDIA_TOKENS
             else:
@@ -53,7 +53,7 @@ def _sent_values(message: Any) -> Iterator[Any]:
         yield from (read(message, name) for name in _SENT_FIELDS)
 
 
-def _texts(value: Any) -> Iterator[str | None]:
+def _texts_in(value: Any) -> Iterator[str | None]:
     """Yield the texts in a value; ``None`` for each picture or file."""
     if value is None or isinstance(value, (bool, bytes)):
         return
@@ -63,7 +63,7 @@ def _texts(value: Any) -> Iterator[str | None]:
         yield str(value)
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from _texts(part)
+            yield from _texts_in(part)
     else:
         kind = read(value, "type")
         if isinstance(kind, str) and any(word in kind for word in _MEDIA):
@@ -71,4 +71,4 @@ def _texts(value: Any) -> Iterator[str | None]:
             return
         parts = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
         for part in parts.values():
-            yield from _texts(part)
+            yield from _texts_in(part)

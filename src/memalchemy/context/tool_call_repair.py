@@ -108,10 +108,10 @@ def repair_tool_history(messages: Sequence[Any]) -> list[Any]:
         repaired.append(message)
         if calls_of(message):
             answers = [
-                _without_stray(messages[at], pairs.stray.get(at, []))
+                _without_stray_results(messages[at], pairs.stray.get(at, []))
                 for at in results.get(index, [])
             ]
-            repaired += _completed(message, answers, pairs.unanswered.get(index, []))
+            repaired += _add_missing_results(message, answers, pairs.unanswered.get(index, []))
     return repaired
 
 
@@ -121,7 +121,7 @@ def _follows_its_call(pairs: ToolPairs, index: int) -> bool:
     return all(caller in pairs.callers.get(at, ()) for at in range(caller + 1, index))
 
 
-def _without_stray(message: Any, stray: Sequence[str | None]) -> Any:
+def _without_stray_results(message: Any, stray: Sequence[str | None]) -> Any:
     """Remove the result blocks that nobody asked for."""
     if not stray:
         return message
@@ -129,7 +129,9 @@ def _without_stray(message: Any, stray: Sequence[str | None]) -> Any:
     return message if short is None else short
 
 
-def _completed(caller: Any, answers: list[Any], missing: Sequence[str | None]) -> list[Any]:
+def _add_missing_results(
+    caller: Any, answers: list[Any], missing: Sequence[str | None]
+) -> list[Any]:
     """Return *answers* and a result for each of the *missing* calls, in the format of *caller*."""
     if not missing:
         return answers
@@ -137,7 +139,7 @@ def _completed(caller: Any, answers: list[Any], missing: Sequence[str | None]) -
         kind = "function_call_output"
         return [*answers, *({"type": kind, "call_id": id_, "output": NO_RESULT} for id_ in missing)]
     if not any(blocks_of(caller, "tool_use")):
-        return [*answers, *(_interrupted(caller, id_) for id_ in missing)]
+        return [*answers, *(_interrupted_result(caller, id_) for id_ in missing)]
     blocks = [
         {"type": "tool_result", "tool_use_id": id_, "content": NO_RESULT, "is_error": True}
         for id_ in missing
@@ -150,6 +152,6 @@ def _completed(caller: Any, answers: list[Any], missing: Sequence[str | None]) -
     return [*answers, create_message([caller], "user", blocks, {})]
 
 
-def _interrupted(caller: Any, call: str | None) -> Any:
+def _interrupted_result(caller: Any, call: str | None) -> Any:
     named = {} if call is None else {"tool_call_id": call}
     return create_message([caller], "tool", NO_RESULT, {}, **named)

@@ -97,18 +97,20 @@ class SlidingWindowManager(ConversationManager):
             kept = {at for number in {*pinned, *range(first, len(groups))} for at in groups[number]}
             return kept if question is None else {*kept, question}
 
-        if not self._fits(messages, window_from(len(groups) - 1, pinned)):
+        if not self._is_within_limits(messages, window_from(len(groups) - 1, pinned)):
             pinned = range(0)
-        starts = self._starts(groups)
+        starts = self._possible_starts(groups)
         # Who begins later keeps fewer messages.
         found = bisect_left(
-            starts, True, key=lambda first: self._fits(messages, window_from(first, pinned))
+            starts,
+            True,
+            key=lambda first: self._is_within_limits(messages, window_from(first, pinned)),
         )
         kept = window_from(starts[min(found, len(starts) - 1)], pinned)
         removed = [at for group in groups for at in group if at not in kept]
         return sorted(systems | kept), removed
 
-    def _starts(self, groups: list[list[int]]) -> list[int]:
+    def _possible_starts(self, groups: list[list[int]]) -> list[int]:
         """Return the numbers of the groups with which the window may begin, ascending."""
         step = 1 if self.window_size is None else self.slide_step
         starts, removed = [0], 0
@@ -119,7 +121,7 @@ class SlidingWindowManager(ConversationManager):
                 starts.append(number)
         return starts
 
-    def _fits(self, messages: Sequence[Any], window: set[int]) -> bool:
+    def _is_within_limits(self, messages: Sequence[Any], window: set[int]) -> bool:
         if self.window_size is not None and len(window) > self.window_size:
             return False
         if self.max_turns is None:
@@ -243,7 +245,7 @@ class TokenBudgetManager(ConversationManager):
         """Keep the newest group and its question, shortened if need be; return what they cost."""
         whole = [messages[at] for at in group]
         fits = sum(map(self.token_counter, whole)) <= left
-        found = whole if fits else self._shortened(whole, left)
+        found = whole if fits else self._shorten_group(whole, left)
         if found is None:
             _log.warning(
                 "the newest %d messages do not fit into %d tokens and are left out",
@@ -254,14 +256,14 @@ class TokenBudgetManager(ConversationManager):
         kept.update(zip(group, found, strict=True))
         return sum(map(self.token_counter, found))
 
-    def _shortened(self, group: list[Any], left: int) -> list[Any] | None:
+    def _shorten_group(self, group: list[Any], left: int) -> list[Any] | None:
         """Find the longest texts with which the group fits, by bisection; ``None`` if none do."""
         # A result that is shortened does not shorten the question that it answers: a question that
         # leaves room for it stays as it is.
         question = group[: _has_question(group)]
         cost = sum(map(self.token_counter, question))
         if question and cost * 2 <= left:
-            answer = self._shortened(group[1:], left - cost)
+            answer = self._shorten_group(group[1:], left - cost)
             return None if answer is None else [*question, *answer]
         best = None
         low, high = 0, max(map(len, map(text_of, group))) if self.shorten else -1
@@ -309,12 +311,12 @@ def trim_to_recent(messages: Sequence[Any], keep_recent: int = 6) -> list[Any]:
 
     With 0, only the system messages stay.
     """
-    return _split(messages, keep_recent)[0]
+    return _split_recent(messages, keep_recent)[0]
 
 
 def messages_to_summarize(messages: Sequence[Any], keep_recent: int = 6) -> list[Any]:
     """Return the messages that `trim_to_recent` removes, oldest first: the input of a summary."""
-    return _split(messages, keep_recent)[1]
+    return _split_recent(messages, keep_recent)[1]
 
 
 def trim_to_fit(
@@ -324,7 +326,7 @@ def trim_to_fit(
     return TokenBudgetManager(max_tokens, token_counter=token_counter).apply(messages)
 
 
-def _split(messages: Sequence[Any], keep_recent: int) -> tuple[list[Any], list[Any]]:
+def _split_recent(messages: Sequence[Any], keep_recent: int) -> tuple[list[Any], list[Any]]:
     if check_count("keep_recent", keep_recent, 0) == 0:
         kept = sorted(pinned_systems(messages, preserve=True))
         removed = [at for group in message_groups(messages, frozenset(kept)) for at in group]

@@ -69,7 +69,7 @@ async def read_conversation(
     Raises:
         Corrupt: what is stored does not match its checksum.
     """
-    cache, key = shared(log.db, ConversationCache), _key(log, thread_id)
+    cache, key = shared(log.db, ConversationCache), _cache_key(log, thread_id)
     cached = cache.get(key) or CachedConversation()
     reading, new = await log.read_columns(thread_id, _from_log, cached.reading, connection)
     conversation = cached.extended(reading, new)
@@ -86,7 +86,7 @@ async def read_with_summary(
     Raises:
         Corrupt: as `read_conversation`.
     """
-    cache, key = shared(log.db, ConversationCache), _key(log, thread_id)
+    cache, key = shared(log.db, ConversationCache), _cache_key(log, thread_id)
     cached = cache.get(key) or CachedConversation()
 
     def make(
@@ -112,15 +112,15 @@ async def read_with_summary(
 
 def cache_conversation(log: ThreadLog, thread_id: str, conversation: CachedConversation) -> None:
     """Cache what was read in a transaction that has been committed since."""
-    shared(log.db, ConversationCache).put(_key(log, thread_id), conversation)
+    shared(log.db, ConversationCache).put(_cache_key(log, thread_id), conversation)
 
 
 def drop_conversation(log: ThreadLog, thread_id: str) -> None:
     """Remove a conversation from the cache."""
-    shared(log.db, ConversationCache).drop(_key(log, thread_id))
+    shared(log.db, ConversationCache).drop(_cache_key(log, thread_id))
 
 
-def _key(log: ThreadLog, thread_id: str) -> Key:
+def _cache_key(log: ThreadLog, thread_id: str) -> Key:
     return log.db.tenant, log.namespace, check_thread_id(thread_id)
 
 

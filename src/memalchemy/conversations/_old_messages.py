@@ -102,14 +102,14 @@ async def _old_messages(
         if is_user_turn(entry.value) and exchange:
             if not _is_old(exchange, cutoff):
                 return old, reached, False
-            old += _dialogue(exchange)
+            old += _positions_of_dialogue(exchange)
             reached = exchange[-1].position
             exchange = []
             if len(old) >= batch:
                 return old, reached, True
         exchange.append(entry)
     if exchange and _is_old(exchange, cutoff):
-        old += _dialogue(exchange)
+        old += _positions_of_dialogue(exchange)
     return old, reached, False
 
 
@@ -117,5 +117,5 @@ def _is_old(exchange: list[Entry], cutoff: datetime) -> bool:
     return all(entry.occurred_at < cutoff for entry in exchange if not is_system(entry.value))
 
 
-def _dialogue(exchange: list[Entry]) -> list[int]:
+def _positions_of_dialogue(exchange: list[Entry]) -> list[int]:
     return [entry.position for entry in exchange if not is_system(entry.value)]

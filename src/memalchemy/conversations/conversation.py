@@ -166,7 +166,7 @@ class Conversation:
             Corrupt: what is stored does not match its checksum.
         """
         if isinstance(self.manager, SummarizerBase):
-            return await self._summarized(self.manager, connection)
+            return await self._summarize(self.manager, connection)
         told, messages = await self._read_after_given_summary(connection)
         if self.manager is None:
             return [*told, *messages]
@@ -219,7 +219,7 @@ class Conversation:
 
         async def attempt(tx: HostConnection | None) -> bool:
             version = await self.log.version(self.thread_id, connection=tx)
-            entry = await self._last_of_assistant(tx)
+            entry = await self._last_assistant_entry(tx)
             if entry is None:
                 return False
             message = Message.of(entry.value).model_copy(update={"content": content})
@@ -383,7 +383,7 @@ class Conversation:
             NotFound: no exchange is open.
         """
         async with transaction_of(self.log.db, connection) as tx:
-            return await self._with_results(results, tx)
+            return await self._add_results(results, tx)
 
     async def commit_tool_exchange(
         self, *results: Any, connection: HostConnection | None = None
@@ -398,7 +398,7 @@ class Conversation:
             NotFound: no exchange is open.
         """
         async with transaction_of(self.log.db, connection) as tx:
-            exchange = await self._with_results(results, tx)
+            exchange = await self._add_results(results, tx)
             if exchange.missing:
                 raise InvalidArgument(
                     f"calls without a result: {', '.join(map(repr, exchange.missing))}; give "
@@ -436,7 +436,7 @@ class Conversation:
             return [], to_messages(message.record for message in messages)
         return to_messages(valid.messages), to_messages(message.record for message in rest)
 
-    async def _summarized(
+    async def _summarize(
         self, manager: SummarizerBase, connection: HostConnection | None
     ) -> list[Message]:
         """Apply a manager to the stored summary and the messages beyond it.
@@ -523,7 +523,7 @@ class Conversation:
 
         return await retry_on_log(self.log, self.thread_id, attempt, connection)
 
-    async def _last_of_assistant(self, connection: HostConnection | None) -> Entry | None:
+    async def _last_assistant_entry(self, connection: HostConnection | None) -> Entry | None:
         entries = self.log.iter_entries(
             self.thread_id, newest_first=True, page_size=50, connection=connection
         )
@@ -533,7 +533,7 @@ class Conversation:
                     return entry
         return None
 
-    async def _with_results(self, results: Sequence[Any], tx: HostConnection) -> ToolExchange:
+    async def _add_results(self, results: Sequence[Any], tx: HostConnection) -> ToolExchange:
         """Lock the open exchange and add *results* to it."""
         given = [Message.of(result) for result in results]
         await self._exchange.hold(self.thread_id, tx)

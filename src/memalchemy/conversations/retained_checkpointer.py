@@ -148,7 +148,7 @@ class RetainedCheckpointer(Checkpointer[State]):
         if newest is None:
             return 0
         state = await self._stored_states.load(thread_id, newest["checkpoint_id"])
-        before = _messages(state)
+        before = _messages_in(state)
         left = trim_messages(before, cutoff, unknown=newest["created_at"])
         if state is None or len(left) == len(before):
             return 0
@@ -165,19 +165,21 @@ class RetainedCheckpointer(Checkpointer[State]):
     ) -> tuple[Mapping[str, Any], Fallback | None]:
         """Stamp and trim the messages of a state before it is saved."""
         mapping, fallback = await super()._mapping_of(state, thread_id, connection)
-        if not _messages(mapping):
+        if not _messages_in(mapping):
             return mapping, fallback
         if (self.db.tenant, thread_id) not in self._times:
             # The caller may change its objects while the times are read from the database.
             mapping = {key: frozen(value) for key, value in mapping.items()}
-        messages = await self._stamped(_messages(mapping), thread_id, fallback, connection)
+        messages = await self._stamp_messages(
+            _messages_in(mapping), thread_id, fallback, connection
+        )
         if self._max_age is not None:
             messages = trim_messages(messages, self._clock() - self._max_age)
         if self._window is not None:
             messages = self._window.apply(messages)
         return with_messages(mapping, messages), fallback
 
-    async def _stamped(
+    async def _stamp_messages(
         self,
         messages: list[Any],
         thread_id: str,
@@ -208,13 +210,13 @@ class RetainedCheckpointer(Checkpointer[State]):
         if known is None:
             known = {}
             state = await self._stored_states.load(thread_id, connection=connection)
-            for message in _messages(state):
+            for message in _messages_in(state):
                 if (time := message_time(message)) is not None:
                     known.setdefault(_content_digest(message, None), []).append(time)
         return known
 
 
-def _messages(mapping: Mapping[str, Any] | None) -> list[Any]:
+def _messages_in(mapping: Mapping[str, Any] | None) -> list[Any]:
     """Return the messages of a state; ``[]`` if it holds something else under that name."""
     found = (mapping or {}).get("messages")
     if isinstance(found, (list, tuple)) and all(map(role_of, found)):

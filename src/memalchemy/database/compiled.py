@@ -55,7 +55,7 @@ class CompiledStatement:
             name for name, process in self._processors if not _is_null(process)
         }
         """The binds whose type has a value for None, as JSON has, or refuses it."""
-        self._in_order = _getter(in_order)
+        self._in_order = _getter_of_values(in_order)
         columns = statement.exported_columns
         self.width: int = len(columns)
         names = [c.key for c in columns]
@@ -64,7 +64,9 @@ class CompiledStatement:
 
         def reader(type_: Any) -> Processor:
             if isinstance(type_, Float):
-                return _float  # SQLAlchemy's would want the code of the type that the server sends
+                return (
+                    _to_float  # SQLAlchemy's would want the code of the type that the server sends
+                )
             return processor(type_, "result_processor", None)
 
         readers = [reader(c.type) for c in columns]
@@ -93,15 +95,15 @@ class CompiledStatement:
         """
         if self._cell_types is not None:
             fetched = list(fetched)
-            if not all(map(self._are_valid, {tuple(map(type, row)) for row in fetched})):
-                raise self._unreadable(fetched)
-        given = map(self._read, fetched) if self._readers else fetched
+            if not all(map(self._are_valid_types, {tuple(map(type, row)) for row in fetched})):
+                raise self._unreadable_error(fetched)
+        given = map(self._read_row, fetched) if self._readers else fetched
         with suppress(*DECODING_ERRORS):
             return list(given if self._nameless else map(self._named, given))
         # Outside of the block, so that the error does not carry the one that quotes the cell.
-        raise self._unreadable(fetched)
+        raise self._unreadable_error(fetched)
 
-    def _are_valid(self, types: tuple[type, ...]) -> bool:
+    def _are_valid_types(self, types: tuple[type, ...]) -> bool:
         if types in self._checked:
             return True
         assert self._cell_types is not None
@@ -111,14 +113,14 @@ class CompiledStatement:
         self._checked.add(types)
         return True
 
-    def _read(self, raw: Iterable[Any]) -> list[Any]:
+    def _read_row(self, raw: Iterable[Any]) -> list[Any]:
         values = list(raw)
         for at, read in self._readers:
             if values[at] is not None:  # which every type reads as None
                 values[at] = read(values[at])
         return values
 
-    def _unreadable(self, fetched: Iterable[Iterable[Any]]) -> UnreadableRows:
+    def _unreadable_error(self, fetched: Iterable[Iterable[Any]]) -> UnreadableRows:
         """Return the error that says which cells of which rows cannot be read."""
         readers = dict(self._readers)
         rows: list[Any] = []
@@ -208,7 +210,9 @@ def execute_with_sqlalchemy(
         raise
     finally:
         if statements_are_observed():
-            _publish(connection, statement, result, failure, time.perf_counter() - started)
+            _publish_statement(
+                connection, statement, result, failure, time.perf_counter() - started
+            )
     if result is None or rows is None:
         raise UnreadableRows(what, [], {})
     is_typed = bool(rows) and hasattr(statement, "exported_columns")
@@ -217,7 +221,7 @@ def execute_with_sqlalchemy(
     return Answer(rows, result.rowcount)
 
 
-def _publish(
+def _publish_statement(
     connection: Connection, statement: Any, result: Any, failure: Any, seconds: float
 ) -> None:
     """Publish a statement that SQLAlchemy executed; if it failed, the error has its text."""
@@ -245,14 +249,14 @@ def _is_null(process: Callable[[Any], Any]) -> bool:
     return False
 
 
-def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+def _getter_of_values(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
     """Return a function that returns the values of *names*, in their order."""
     if len(names) > 1:
         return itemgetter(*names)
     return lambda values: tuple(values[name] for name in names)
 
 
-def _float(value: Any) -> float | None:
+def _to_float(value: Any) -> float | None:
     return None if value is None else float(value)
 
 

@@ -63,8 +63,8 @@ class ConnectionLock:
             if sync.engine not in _guarded:
                 # It was opened before its engine had listeners.
                 _guard_pool(sync.engine, dialect_of(sync))
-                event.listen(sync, "commit", _before_end)
-                event.listen(sync, "rollback", _before_end)
+                event.listen(sync, "commit", _end_lock)
+                event.listen(sync, "rollback", _end_lock)
         return lock
 
     def confine(self, transaction: Transaction) -> None:
@@ -263,8 +263,8 @@ def guard(engine: Engine, dialect: Dialect) -> None:
     if engine in _guarded:
         return
     _guarded.add(engine)
-    event.listen(engine, "commit", _before_end)
-    event.listen(engine, "rollback", _before_end)
+    event.listen(engine, "commit", _end_lock)
+    event.listen(engine, "rollback", _end_lock)
     _guard_pool(engine, dialect)
 
 
@@ -320,7 +320,7 @@ def _guard_pool(engine: Engine, dialect: Dialect) -> None:
     event.listen(engine, "checkout", lent)
 
 
-def _before_end(sync: Connection) -> None:
+def _end_lock(sync: Connection) -> None:
     lock = _locks.get(sync)
     if lock is not None:
         lock.end(sync)

@@ -62,7 +62,7 @@ class KnownKeys:
     def _registers(self) -> bool:
         return self._keyring.encrypts or self._keyring.signing.signs
 
-    def _is_known(self, checked: Mapping[str, float], tenant: str) -> bool:
+    def _was_checked_lately(self, checked: Mapping[str, float], tenant: str) -> bool:
         """Return whether the registry was read for *tenant*, and lately enough."""
         at = checked.get(tenant)
         if at is None:
@@ -83,14 +83,14 @@ class KnownKeys:
             KeyMissing: the tenant is written with keys, and none of them is here. Nothing was
                 written.
         """
-        if self._is_known(self._checked, tenant):
+        if self._was_checked_lately(self._checked, tenant):
             return
         if connection is not None:
             await self._check_on_host(backend, tenant, connection)
             return
         lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         async with lock:
-            if not self._is_known(self._checked, tenant):
+            if not self._was_checked_lately(self._checked, tenant):
                 await self._check_and_register(backend, tenant)
 
     async def check_signing(
@@ -104,7 +104,7 @@ class KnownKeys:
             KeyMissing: see `check`.
         """
         checked = self._checked, self._signing_checked
-        if any(self._is_known(times, tenant) for times in checked):
+        if any(self._was_checked_lately(times, tenant) for times in checked):
             return
         program = partial(check_signing_keys, backend.dialect, self._keyring, tenant)
         await backend.run(program, intent=READ, tenant=tenant, connection=connection)
@@ -123,7 +123,7 @@ class KnownKeys:
         Raises:
             KeyMissing: see `check`; nothing was searched.
         """
-        if self._keyring.encrypts or self._is_known(self._found_plain, tenant):
+        if self._keyring.encrypts or self._was_checked_lately(self._found_plain, tenant):
             return
         await run(partial(check_not_encrypted, dialect, tenant))
         self._found_plain[tenant] = time.monotonic()

@@ -84,7 +84,7 @@ async def run_program(
             try:
                 answer = None if direct is None else await direct.execute(statement, parameters)
                 if answer is None:
-                    execute = partial(_execute, statement, parameters, options)
+                    execute = partial(_execute_statement, statement, parameters, options)
                     answer = (
                         await connection.run_sync(execute)
                         if isinstance(connection, DirectConnection)
@@ -108,7 +108,7 @@ async def run_program(
     return result if decode is None else decode(result)
 
 
-def _execute(
+def _execute_statement(
     statement: Executable, parameters: Parameters, options: dict[str, Any], connection: Connection
 ) -> Answer:
     check_not_lost(connection)

@@ -82,9 +82,9 @@ def resolve(outcomes: Iterable[Outcome]) -> None:
         by_loop.setdefault(outcome[0].loop, []).append(outcome)
     for loop, ready in by_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(_resolve, ready)
+            loop.call_soon_threadsafe(_resolve_all, ready)
 
 
-def _resolve(outcomes: list[Outcome]) -> None:
+def _resolve_all(outcomes: list[Outcome]) -> None:
     for waiting, result, error in outcomes:
         waiting.resolve(result, error)

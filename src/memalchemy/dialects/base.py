@@ -179,7 +179,7 @@ class Statements:
         while start < len(rows):
             some = rows[start : start + most]
             if self.max_list_bytes is not None:
-                some = some[: _number_that_fits(some, self.max_list_bytes)]
+                some = some[: _count_rows_that_fit(some, self.max_list_bytes)]
             yield self.list_binds(parameter, some)
             start += len(some)
 
@@ -991,7 +991,7 @@ def original(error: BaseException) -> BaseException:
     return seen
 
 
-def _number_that_fits(rows: Sequence[Sequence[Any]], room: int) -> int:
+def _count_rows_that_fit(rows: Sequence[Sequence[Any]], room: int) -> int:
     """Return how many of the first rows one JSON value takes; one, however long it is."""
     for at, row in enumerate(rows):
         room -= len(orjson.dumps(row, default=_uuid_text)) + 1

@@ -53,13 +53,13 @@ class Dialects(Mapping[str, Dialect]):
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*_BUILT_IN, *self._loaded, *_entry_points()]))
+        return iter(dict.fromkeys([*_BUILT_IN, *self._loaded, *_installed_names()]))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._loaded or name in _BUILT_IN or name in _entry_points()
+        return name in self._loaded or name in _BUILT_IN or name in _installed_names()
 
     def add(self, dialect: Dialect) -> None:
         """Add *dialect*, in place of any other of its name."""
@@ -86,9 +86,10 @@ class Dialects(Mapping[str, Dialect]):
         # Memalchemy's own stand on SQLAlchemy's dialects of the same name.
         others = [self[name] for name in self if name not in _BUILT_IN]
         found = tuple(one for one in others if one.sqlalchemy_name == sqlalchemy_name)
-        if len({_storage(one) for one in found}) > 1:
+        if len({_storage_of_columns(one) for one in found}) > 1:
             raise MemalchemyError(
-                f"the dialects {_names(found)} stand on SQLAlchemy's {sqlalchemy_name!r} and store "
+                f"the dialects {_join_names(found)} stand on SQLAlchemy's "
+                f"{sqlalchemy_name!r} and store "
                 "columns in different ways: use one of them only"
             )
         return found
@@ -98,7 +99,7 @@ class Dialects(Mapping[str, Dialect]):
             module, _, class_name = _BUILT_IN[name].partition(":")
             made: Dialect = getattr(import_module(module), class_name)()
             return made
-        loaded = load_entry_point(ENTRY_POINTS, name, "dialect", _problem)
+        loaded = load_entry_point(ENTRY_POINTS, name, "dialect", _problem_of_dialect)
         return cast(Dialect, loaded())
 
 
@@ -112,7 +113,7 @@ def register_dialect(dialect: type[Dialect], *, replace: bool = False) -> None:
         TypeError: it is not a subclass of `Dialect` with a name and the four parts.
         ValueError: there is another of that name, and *replace* is not set.
     """
-    if problem := _problem(dialect, getattr(dialect, "name", None)):
+    if problem := _problem_of_dialect(dialect, getattr(dialect, "name", None)):
         raise TypeError(f"{dialect!r} {problem}")
     name = dialect.name
     if not replace and name in DIALECTS and type(DIALECTS[name]) is not dialect:
@@ -132,7 +133,8 @@ def dialect_of(bind: Any) -> Dialect:
         raise UnknownURL(f"memalchemy does not work on {name!r}")
     if len(found) > 1:
         raise MemalchemyError(
-            f"several dialects stand on SQLAlchemy's {name!r}: {_names(found)}; pass a URL, whose "
+            f"several dialects stand on SQLAlchemy's {name!r}: {_join_names(found)}; pass a "
+            "URL, whose "
             "scheme says which is meant"
         )
     return found[0]
@@ -190,10 +192,10 @@ def _read_url(given: str | URL | PathLike[str]) -> URL:
     except UnknownURL:
         raise
     except (ArgumentError, ValueError, TypeError):
-        raise UnknownURL(_not_a_url(given)) from None
+        raise UnknownURL(_not_a_url_message(given)) from None
 
 
-def _not_a_url(text: object) -> str:
+def _not_a_url_message(text: object) -> str:
     """Return what is wrong with *text*, of which only a word is repeated: a URL has secrets."""
     if isinstance(text, str) and re.fullmatch(r"[^:@?#/\\\s]+", text):
         return (
@@ -203,7 +205,7 @@ def _not_a_url(text: object) -> str:
     return f"this is not a database URL; {EXPECTED}"
 
 
-def _problem(dialect: Any, name: object) -> str | None:
+def _problem_of_dialect(dialect: Any, name: object) -> str | None:
     """Return why *dialect* cannot be the dialect called *name*; ``None`` if it can."""
     if not (isinstance(dialect, type) and issubclass(dialect, Dialect)):
         return "is not a subclass of memalchemy.dialects.Dialect"
@@ -213,7 +215,11 @@ def _problem(dialect: Any, name: object) -> str | None:
     if dialect.name != name:
         return f"calls itself {dialect.name!r}"
     below = dialect.sqlalchemy_name
-    if below in _BUILT_IN and below != name and _storage(dialect) != _storage(DIALECTS[below]):
+    if (
+        below in _BUILT_IN
+        and below != name
+        and _storage_of_columns(dialect) != _storage_of_columns(DIALECTS[below])
+    ):
         return (
             f"stands on SQLAlchemy's {below!r} and stores columns otherwise than memalchemy's own "
             "dialect; its column_types and dynamic_types must be the same"
@@ -221,15 +227,15 @@ def _problem(dialect: Any, name: object) -> str | None:
     return None
 
 
-def _storage(dialect: Dialect | type[Dialect]) -> tuple[type, bool]:
+def _storage_of_columns(dialect: Dialect | type[Dialect]) -> tuple[type, bool]:
     """Return what decides how columns are stored, which is known by SQLAlchemy's name alone."""
     return type(dialect.column_types), dialect.dynamic_types
 
 
-def _names(dialects: Iterable[Dialect]) -> str:
+def _join_names(dialects: Iterable[Dialect]) -> str:
     return ", ".join(sorted(one.name for one in dialects))
 
 
-def _entry_points() -> list[str]:
+def _installed_names() -> list[str]:
     """Return the names of the dialects of installed packages, but for memalchemy's own names."""
     return [name for name in entry_points(ENTRY_POINTS) if name not in _BUILT_IN]

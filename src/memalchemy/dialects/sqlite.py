@@ -274,7 +274,7 @@ _FEW_HITS = 200
 skips them in as much time for each hit, because the word for a scope is in very many rows."""
 
 
-def _asked(index: str, scope: str, of_all: str = "''") -> str:
+def _terms_of_search(index: str, scope: str, of_all: str = "''") -> str:
     """Return the terms of a search, and what each matches in an index: in a scope, or in all.
 
     *scope* and *of_all* are expressions of what else has to match, where a term has many hits and
@@ -290,7 +290,7 @@ SELECT query, phrase, few, CASE WHEN few THEN {of_all} ELSE {scope} || ' AND ' E
 || 'search_text : ' || query AS wanted FROM given)"""  # noqa: S608
 
 
-def _log_rows(rowid: str, below: bool) -> str:
+def _join_logs(rowid: str, below: bool) -> str:
     """Return the joins from the index of logs to their rows, and the condition on these."""
     # Each CJK character is a word: so a phrase of theirs, and no other is asked for, is in a text
     # as it is stored or not at all.
@@ -298,18 +298,18 @@ def _log_rows(rowid: str, below: bool) -> str:
         f"CROSS JOIN deltas ON deltas.rowid = {rowid} "
         "CROSS JOIN threads ON threads.log_id = deltas.log_id "
         "WHERE (asked.phrase IS NULL OR instr(deltas.search_text, asked.phrase) > 0) "
-        f"AND {_within('threads', below)}"
+        f"AND {_scope_condition('threads', below)}"
     )
 
 
-def _within(table: str, below: bool) -> str:
+def _scope_condition(table: str, below: bool) -> str:
     within = f"{table}.tenant = :k_tenant AND {table}.namespace "
     beyond = f">= :k_namespace AND {table}.namespace < :k_beyond"
     return within + (beyond if below else "= :k_namespace")
 
 
-_LOG_TERMS = _asked("deltas_search", ":log_scope")
-_ITEM_TERMS = _asked("store_items_search", ":scope", ":fields")
+_LOG_TERMS = _terms_of_search("deltas_search", ":log_scope")
+_ITEM_TERMS = _terms_of_search("store_items_search", ":scope", ":fields")
 
 _ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)
 _ITEM_NAME: ColumnClause[str] = column("key", NAME)
@@ -343,7 +343,7 @@ class SQLiteTextIndexes(TextIndexes):
             text(
                 f"{_LOG_TERMS} SELECT asked.query AS term, deltas.log_id AS log_id, "  # noqa: S608
                 "deltas.seq AS seq FROM asked CROSS JOIN deltas_search ON deltas_search "
-                f"MATCH asked.wanted {_log_rows('deltas_search.rowid', below)}"
+                f"MATCH asked.wanted {_join_logs('deltas_search.rowid', below)}"
             )
             .bindparams(bindparam("k_tenant", type_=TENANT))
             .columns(column("term"), column("log_id", LogKey), column("seq", Integer))
@@ -359,7 +359,7 @@ class SQLiteTextIndexes(TextIndexes):
                 "SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq, "
                 "(SELECT count(*) FROM found) AS found_rows, "
                 "(SELECT min(row_at) FROM found) AS first_row "
-                f"FROM asked CROSS JOIN found {_log_rows('found.row_at', below)}"
+                f"FROM asked CROSS JOIN found {_join_logs('found.row_at', below)}"
             )
             .bindparams(bindparam("k_tenant", type_=TENANT))
             .columns(column("term"), column("log_id", LogKey), column("seq", Integer))
@@ -375,7 +375,7 @@ class SQLiteTextIndexes(TextIndexes):
                 "WHEN (SELECT count(*) FROM best) < :p_limit THEN 0 "
                 "WHEN EXISTS (SELECT 1 FROM (SELECT min(created_at) AS moment FROM best) AS oldest "
                 "CROSS JOIN threads ON threads.active_at > oldest.moment - 1000000 "
-                f"AND {_within('threads', below)} WHERE "
+                f"AND {_scope_condition('threads', below)} WHERE "
                 "(SELECT checkpoints.created_at FROM checkpoints "
                 "WHERE checkpoints.log_id = threads.log_id AND checkpoints.seq <= "
                 "(SELECT max(deltas.seq) FROM deltas WHERE deltas.log_id = threads.log_id "
@@ -400,7 +400,7 @@ class SQLiteTextIndexes(TextIndexes):
                 "WHERE NOT asked.few AND asked.phrase IS NULL OR EXISTS (SELECT 1 FROM store_items "
                 "WHERE store_items.rowid = store_items_search.rowid "
                 "AND (asked.phrase IS NULL OR instr(store_items.search_text, asked.phrase) > 0) "
-                f"AND {_within('store_items', below)})"
+                f"AND {_scope_condition('store_items', below)})"
             )
             .bindparams(bindparam("k_tenant", type_=TENANT))
             .columns(column("term"), column("row_at"))
@@ -425,7 +425,7 @@ class SQLiteTextIndexes(TextIndexes):
         # The path of a namespace begins those of all below it, in hexadecimal too.
         word = f"{encode_id(tenant)}\x1f{path}".encode().hex()
         scope = f'scope : "x{word}"{" *" if below else ""}'
-        wanted = [f"field_terms : ({' OR '.join(_alternatives(one))})" for one in fields]
+        wanted = [f"field_terms : ({' OR '.join(_queries_of_field(one))})" for one in fields]
         return {
             "scope": " AND ".join([scope, *wanted]),
             "fields": "".join(f"{one} AND " for one in wanted),
@@ -456,7 +456,7 @@ class SQLiteTextIndexes(TextIndexes):
         if index == "deltas_search":
             owner, present = "deltas", "search_text IS NOT NULL"
             query = f"'scope : \"' || {_LOG_SCOPE} || '\" AND search_text : ' || "
-            query += _first_words("deltas.search_text")
+            query += _first_words_query("deltas.search_text")
         else:
             owner, present = "checkpoints", "meta <> '{}' AND json_valid(meta)"
             query = _METADATA_TERMS
@@ -484,14 +484,14 @@ class SQLiteTextIndexes(TextIndexes):
         return text(f"SELECT 1 AS is_aside WHERE NOT EXISTS ({there})")
 
 
-def _alternatives(field: FieldTerms) -> Iterator[str]:
+def _queries_of_field(field: FieldTerms) -> Iterator[str]:
     """Yield the queries of FTS5 of which an item answers one, if its field may be as wanted."""
     yield from (f'"{word}"' for word in field.words)
     yield from (f'"{prefix}" *' for prefix in field.prefixes)
     yield f'("{OTHERS}" NOT "{field.mark}")'
 
 
-def _first_words(column: str) -> str:
+def _first_words_query(column: str) -> str:
     """Return the query of FTS5 for the first words of a text."""
     # rtrim() by all characters but the space cuts the last word off, of which there may be a part.
     start = f"substr({column}, 1, 200)"
@@ -506,7 +506,7 @@ def _unindexed_items() -> Executable:
     for name in ("search_text", "field_terms"):
         column_ = f"store_items.{name}"
         wanted += f" || CASE WHEN {column_} IS NULL THEN '' ELSE ' AND {name} : ' || "
-        wanted += f"{_first_words(column_)} END"
+        wanted += f"{_first_words_query(column_)} END"
     return (
         text(
             "SELECT store_items.key AS key FROM store_items "  # noqa: S608
@@ -610,7 +610,7 @@ def _size_estimates() -> list[str]:
     for name, made in Base.metadata.tables.items():
         columns = " + ".join(f"coalesce(length({c.name}), 0)" for c in made.columns)
         indexes: list[Any] = [made.primary_key, *_by_name(made.indexes & indexes_here)]
-        indexes += _by_name(_unique(made))
+        indexes += _by_name(_unique_constraints(made))
         found.append(_size_estimate(name, name, "table", columns))
         for index in indexes:
             if index.columns:
@@ -636,7 +636,7 @@ def _by_name(constructs: Iterable[Any]) -> list[Any]:
     return sorted(constructs, key=lambda one: str(one.name))
 
 
-def _unique(made: Table) -> list[UniqueConstraint]:
+def _unique_constraints(made: Table) -> list[UniqueConstraint]:
     return [one for one in made.constraints if isinstance(one, UniqueConstraint)]
 
 

@@ -52,11 +52,11 @@ class _Index:
             f"CREATE VIRTUAL TABLE {self.name} USING fts5({', '.join(self.words)}, content='', "
             f"columnsize=0, {self.options})"
         )
-        take, put = self._change("old"), self._change("new")
+        take, put = self._change_command("old"), self._change_command("new")
         for name, event, when, body in zip(
             self.triggers,
             ("INSERT", "DELETE", f"UPDATE OF {self.of}"),
-            (f" WHEN {self._holds('new')}", f" WHEN {self._holds('old')}", ""),
+            (f" WHEN {self._is_indexed_row('new')}", f" WHEN {self._is_indexed_row('old')}", ""),
             (put, take, f"{take} {put}"),
             strict=True,
         ):
@@ -75,8 +75,8 @@ class _Index:
         """Return the statement that puts all rows into the empty index."""
         return (
             f"INSERT INTO {self.name}(rowid, {', '.join(self.words)}) "  # noqa: S608
-            f"SELECT rowid, {self._values(self.table)} FROM {self.table} "
-            f"WHERE {self._holds(self.table)}"
+            f"SELECT rowid, {self._values_of_row(self.table)} FROM {self.table} "
+            f"WHERE {self._is_indexed_row(self.table)}"
         )
 
     def drop(self) -> Iterator[str]:
@@ -94,18 +94,18 @@ class _Index:
         yield f"DELETE FROM sqlite_schema WHERE type = 'table' AND name = '{self.name}'"  # noqa: S608
         yield "PRAGMA writable_schema = RESET"
 
-    def _change(self, row: str) -> str:
-        columns, values = ", ".join(self.words), self._values(row)
+    def _change_command(self, row: str) -> str:
+        columns, values = ", ".join(self.words), self._values_of_row(row)
         if row == "old":
             into = f"{self.name}({self.name}, rowid, {columns}) SELECT 'delete', old.rowid, "
         else:
             into = f"{self.name}(rowid, {columns}) SELECT new.rowid, "
-        return f"INSERT INTO {into}{values} WHERE {self._holds(row)};"
+        return f"INSERT INTO {into}{values} WHERE {self._is_indexed_row(row)};"
 
-    def _values(self, row: str) -> str:
+    def _values_of_row(self, row: str) -> str:
         return ", ".join(value.format(row=row) for value in self.words.values())
 
-    def _holds(self, row: str) -> str:
+    def _is_indexed_row(self, row: str) -> str:
         return self.is_indexed.format(row=row)
 
 

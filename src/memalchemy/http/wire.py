@@ -66,10 +66,10 @@ def dumps(tree: Any) -> bytes:
     try:
         return orjson.dumps(tree)
     except TypeError:  # JSON allows lone surrogates and ints of over 64 bits, orjson does not
-        return json.dumps(tree, allow_nan=False, default=_datetime).encode()
+        return json.dumps(tree, allow_nan=False, default=_encode_datetime).encode()
 
 
-def _datetime(value: Any) -> str:
+def _encode_datetime(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(type(value).__name__)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, TableClause, column, distinct, func, inspect, select, table
@@ -78,7 +79,7 @@ class AgentTables:
         """
         async with source.snapshot() as snapshot:
             tables = cls(snapshot, source.schema, messages)
-            await snapshot.run_sync(tables._inspect, source.schema, messages)
+            await snapshot.run_sync(tables._inspect_tables, source.schema, messages)
             with undecodable_as_bytes(snapshot):
                 yield tables
 
@@ -99,7 +100,7 @@ class AgentTables:
             after = ids.where(self._messages.c.session_id > page[-1])
             page = list((await self._snapshot.execute(after)).scalars())
 
-    def _inspect(self, connection: Connection, schema: str | None, messages: str) -> None:
+    def _inspect_tables(self, connection: Connection, schema: str | None, messages: str) -> None:
         inspector = inspect(connection)
         names = set(inspector.get_table_names(schema=schema))
         if messages not in names:
@@ -128,10 +129,10 @@ class AgentTables:
             structure = structure.where(s.session_id == session_id)
             found = await self._snapshot.execute(structure.order_by(s.sequence_number, s.id))
             if rows_by_branch := found.all():
-                return await self._split(session_id, items, rows_by_branch)
-        return [_branch(session_id, MAIN, list(items.values()))]
+                return await self._split_into_branches(session_id, items, rows_by_branch)
+        return [_to_branch(session_id, MAIN, list(items.values()))]
 
-    async def _split(
+    async def _split_into_branches(
         self, session_id: str, items: dict[Any, _Read], structure: Any
     ) -> list[Branch]:
         """Distribute the items of a session over its branches."""
@@ -149,7 +150,7 @@ class AgentTables:
                 for at, row in enumerate(readable)
                 if row.message_type == "user" and (name, row.user_turn_number) in usage
             }
-            branch = _branch(session_id, name, [items[row.message_id] for row in shown], used)
+            branch = _to_branch(session_id, name, [items[row.message_id] for row in shown], used)
             branch.left_out.extend(lost)
             lost = []
             found.append(branch)
@@ -163,7 +164,7 @@ class AgentTables:
         found = {}
         for row in await self._snapshot.execute(query):
             turn = row.branch_id, row.user_turn_number
-            used = read_or_leave(lambda row=row: _used(row), f"usage of turn {turn[1]}", lost)  # type: ignore[misc]
+            used = read_or_leave(partial(_usage_counters, row), f"usage of turn {turn[1]}", lost)
             if used is not None:
                 found[turn] = used
         return found
@@ -183,11 +184,11 @@ class _Read:
     @classmethod
     def of(cls, row: Any) -> _Read:
         left_out: list[str] = []
-        item = read_or_leave(lambda: _item(row), f"row {row.id}", left_out)
+        item = read_or_leave(lambda: _to_item(row), f"row {row.id}", left_out)
         return cls(item, left_out)
 
 
-def _branch(
+def _to_branch(
     session_id: Any, name: Any, read: list[_Read], usage: dict[int, Any] | None = None
 ) -> Branch:
     readable = [one.item for one in read if one.item is not None]
@@ -195,17 +196,17 @@ def _branch(
     return Branch(session_id, name, readable, left_out, usage or {})
 
 
-def _item(row: Any) -> MessageRow:
+def _to_item(row: Any) -> MessageRow:
     value = parse_json(row.message_data)
     return MessageRow(f"openai-agents:{row.id}", value, to_utc(row.created_at))
 
 
-def _used(row: Any) -> dict[str, Any]:
+def _usage_counters(row: Any) -> dict[str, Any]:
     counters = {name: getattr(row, name) or 0 for name in _COUNTERS}
     if not all(isinstance(one, int) for one in counters.values()):
         raise Unusable("has a counter that is no number")
-    return {**counters, **{name: _details(getattr(row, name)) for name in _DETAILS}}
+    return {**counters, **{name: _parse_details(getattr(row, name)) for name in _DETAILS}}
 
 
-def _details(stored: Any) -> Any:
+def _parse_details(stored: Any) -> Any:
     return parse_json(stored) if isinstance(stored, str | bytes) else stored

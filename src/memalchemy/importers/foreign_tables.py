@@ -48,7 +48,7 @@ class ForeignTables:
             db.snapshot() as snapshot,
         ):
             found = cls(snapshot, schema, repr(db))
-            await snapshot.run_sync(found._inspect)
+            await snapshot.run_sync(found._inspect_tables)
             with undecodable_as_bytes(snapshot):
                 yield found
 
@@ -105,7 +105,7 @@ class ForeignTables:
         """
         its = self._table(name)
         what = func.count() if distinct is None else func.count(its.c[distinct].distinct())
-        counted = _chosen(select(what).select_from(its), where)
+        counted = _add_conditions(select(what).select_from(its), where)
         if present is not None:
             counted = counted.where(column(present).is_not(None))
         return int((await self._snapshot.execute(counted)).scalar_one())
@@ -127,7 +127,7 @@ class ForeignTables:
         SQLite's ``rowid``.
         """
         its = self._table(name)
-        query = _chosen(select(*(its.c[one] for one in only or self._columns[name])), where)
+        query = _add_conditions(select(*(its.c[one] for one in only or self._columns[name])), where)
         async with self._snapshot.stream(query.order_by(*map(column, order))) as streamed:
             async for row in streamed.mappings():
                 yield {str(column): value for column, value in row.items()}
@@ -135,7 +135,7 @@ class ForeignTables:
     def _table(self, name: str) -> TableClause:
         return table(name, *map(column, self._columns[name]), schema=self._schema)
 
-    def _inspect(self, connection: Connection) -> None:
+    def _inspect_tables(self, connection: Connection) -> None:
         inspector = inspect(connection)
         for (_, name), columns in inspector.get_multi_columns(schema=self._schema).items():
             self._columns[str(name)] = [one["name"] for one in columns]
@@ -165,5 +165,5 @@ def undecodable_as_bytes(snapshot: AsyncConnection) -> Iterator[None]:
             raw.text_factory = before
 
 
-def _chosen(query: Select[Any], where: Mapping[str, Any] | None) -> Select[Any]:
+def _add_conditions(query: Select[Any], where: Mapping[str, Any] | None) -> Select[Any]:
     return query.where(*(column(name) == value for name, value in (where or {}).items()))

@@ -163,10 +163,10 @@ async def import_threads(
             try:
                 thread = parse(line, prefix=prefix)
             except BadLine as error:
-                work = partial(_done, LineOutcome(number, "bad", problem=str(error)))
+                work = partial(_as_awaitable, LineOutcome(number, "bad", problem=str(error)))
             else:
                 thread_id = thread.thread_id
-                work = partial(_import, checkpointer, number, thread, on_conflict)
+                work = partial(_import_thread, checkpointer, number, thread, on_conflict)
             # A thread may be in the file twice: the second line waits for the first.
             while len(window) >= CONCURRENCY or any(other == thread_id for other, _ in window):
                 yield await window[0][1]
@@ -182,11 +182,11 @@ async def import_threads(
         await asyncio.gather(*unfinished, return_exceptions=True)
 
 
-async def _done(outcome: LineOutcome) -> LineOutcome:
+async def _as_awaitable(outcome: LineOutcome) -> LineOutcome:
     return outcome
 
 
-async def _import(
+async def _import_thread(
     checkpointer: Checkpointer, line: int, thread: ParsedLine, on_conflict: OnConflict
 ) -> LineOutcome:
     there = await _count_there(checkpointer, thread)

@@ -22,7 +22,7 @@ _NONE = "-"
 
 def places() -> int:
     """Return the number of patterns that a statement must have place for."""
-    needed = len(_patterns())
+    needed = len(_patterns_of_internal())
     return next(number for number in PLACES if number >= needed)
 
 
@@ -34,22 +34,22 @@ def pattern_names(number: int) -> list[str]:
 def internal_binds(*, shown: bool) -> dict[str, Any]:
     """Return the binds with which internal items are left out, or *shown*."""
     names = pattern_names(places())
-    patterns = [] if shown else _patterns()
+    patterns = [] if shown else _patterns_of_internal()
     return dict.fromkeys(names, _NONE) | dict(zip(names, patterns, strict=False))
 
 
 def holds_internal_items(namespace: tuple[str, ...]) -> bool:
     """Return whether a namespace holds internal items alone."""
     path = encode_namespace(namespace)
-    return any(_expression(pattern).fullmatch(path) for pattern in _patterns())
+    return any(_regex_of_like(pattern).fullmatch(path) for pattern in _patterns_of_internal())
 
 
-def _patterns() -> list[str]:
+def _patterns_of_internal() -> list[str]:
     return [*OWN, *internal_patterns()]
 
 
 @lru_cache(maxsize=PLACES[-1])
-def _expression(pattern: str) -> re.Pattern[str]:
+def _regex_of_like(pattern: str) -> re.Pattern[str]:
     """Return the regular expression of what a pattern of LIKE matches."""
     spelt = re.sub(
         r"\\(.)|(%)|(.)",

@@ -68,7 +68,7 @@ def _in_scope(scope: str) -> Any:
     return and_(tenant, hidden >= low, hidden < beyond)
 
 
-def _like() -> Any:
+def _id_is_like() -> Any:
     """Return the condition that an id contains what ``p_like`` says, whatever its case in ASCII."""
     pattern = bindparam("p_like", type_=String(1024))
     return func.lower(THREADS.c.thread_id, type_=String()).like(pattern, escape="\\")
@@ -85,7 +85,7 @@ def match_ids(dialect: Dialect, scope: str) -> Executable:
     low, high = (bindparam(name, type_=id_.type) for name in ("p_low", "p_high"))
     return (
         select(id_, THREADS.c.namespace)
-        .where(_in_scope(scope), _like(), id_ >= low, id_ < high)
+        .where(_in_scope(scope), _id_is_like(), id_ >= low, id_ < high)
         .order_by(id_)
         .limit(bindparam("p_limit"))
     )
@@ -96,7 +96,7 @@ def match_ids_of_few(dialect: Dialect, scope: str) -> Executable:
     """Select the names of logs of a small namespace whose thread's id matches ``p_like``."""
     names = (THREADS.c.thread_id, THREADS.c.namespace)
     here = in_namespace(THREADS, below=scope == "below")
-    return select(*names).where(here, _like()).limit(bindparam("p_limit"))
+    return select(*names).where(here, _id_is_like()).limit(bindparam("p_limit"))
 
 
 @statement(unproven=FOUND)
@@ -138,7 +138,7 @@ def list_recent(dialect: Dialect, scope: str, like: bool, after: bool, proven: b
     columns = (THREADS.c[name] for name in HEAD)
     query = select(*columns).where(_in_scope(scope), *unless(proven, live(), holds("some")))
     if like:
-        query = query.where(_like())
+        query = query.where(_id_is_like())
     return newest_first(query, dialect, NAMES[1:], after, proven)  # type: ignore[no-any-return]
 
 

@@ -105,16 +105,16 @@ class Activity:
         found: list[list[_Row]] = []
         times: list[datetime] = []
         seen: dict[str, _Seen] = {}
-        for head in await self._heads(MAX_LIMIT):
+        for head in await self._read_heads(MAX_LIMIT):
             position = head.next_seq - 1
             if limit and (len(times) < limit or times[-1] < head.updated_at):
-                rows = await self._rows(head, "last", 0, limit)
+                rows = await self._read_rows(head, "last", 0, limit)
                 found.append(rows[::-1])
                 position = max([position, *(row.row.seq for row in rows)])
                 times = sorted((*times, *(row.stored_at for row in rows)), reverse=True)[:limit]
             seen[head.namespace] = _Seen(head.created_at, position)
-        newest = list(_merged(found))[-limit:] if limit else []
-        records = await self._records(newest)
+        newest = list(_merge_by_time(found))[-limit:] if limit else []
+        records = await self._to_records(newest)
         self._seen = seen
         return records
 
@@ -128,21 +128,21 @@ class Activity:
         found: list[list[_Row]] = []
         seen = dict(self._seen)
         behind = False
-        heads = await self._heads(LOGS)
+        heads = await self._read_heads(LOGS)
         if len(heads) == LOGS and self._has_news(heads[-1]):
             # The log written longest ago has news, so those beyond it may have some, too.
-            heads = await self._heads(MAX_LIMIT)
+            heads = await self._read_heads(MAX_LIMIT)
         for head in heads:
             position = self._last_seen(head)
             if self._has_news(head):
-                rows = await self._rows(head, "first", position, ROWS)
+                rows = await self._read_rows(head, "first", position, ROWS)
                 found.append(rows)
                 if len(rows) == ROWS:
                     position, behind = rows[-1].row.seq, True
                 else:
                     position = max([head.next_seq - 1, *(row.row.seq for row in rows)])
             seen[head.namespace] = _Seen(head.created_at, position)
-        records = await self._records(list(_merged(found)))
+        records = await self._to_records(list(_merge_by_time(found)))
         self._seen, self.is_behind = seen, behind
         return records
 
@@ -155,7 +155,7 @@ class Activity:
     def _has_news(self, head: Any) -> bool:
         return int(head.next_seq) - 1 > self._last_seen(head)
 
-    async def _heads(self, limit: int) -> Sequence[Any]:
+    async def _read_heads(self, limit: int) -> Sequence[Any]:
         if self._only is not None:
             binds = self._only.binds()
         else:
@@ -169,14 +169,14 @@ class Activity:
             raise NotFound(f"the thread {self._thread_id!r} {was}{place}")
         return heads
 
-    async def _rows(self, head: Any, end: str, after: int, limit: int) -> list[_Row]:
+    async def _read_rows(self, head: Any, end: str, after: int, limit: int) -> list[_Row]:
         log = Log(self._db.tenant, self._thread_id, head.namespace)
         binds = log.binds() | {"p_after": after, "p_limit": limit}
         statement = statements.read_activity(self._db.dialect, end=end)
         rows = await run_query(self._db, statement, binds)
         return [_Row(log, row, row.stored_at or row.created_at) for row in rows]
 
-    async def _records(self, rows: Sequence[_Row]) -> list[Record]:
+    async def _to_records(self, rows: Sequence[_Row]) -> list[Record]:
         records: list[Record] = []
         for one in rows:
             shared = {
@@ -185,16 +185,16 @@ class Activity:
                 "position": one.row.seq,
             }
             if one.row.checkpoint_id is not None:
-                found = [await self._step(one)]
+                found = [await self._step_record(one)]
             elif one.row.kind == "entry":
-                found = [await asyncio.to_thread(self._entry, one)]
+                found = [await asyncio.to_thread(self._entry_record, one)]
             else:
-                found = await asyncio.to_thread(lambda one: list(self._writes(one)), one)
+                found = await asyncio.to_thread(lambda one: list(self._write_records(one)), one)
             records += [{"kind": record["kind"], **shared, **record} for record in found]
         _mark_answered(records)
         return records
 
-    async def _step(self, one: _Row) -> Record:
+    async def _step_record(self, one: _Row) -> Record:
         row, namespace = one.row, decode_namespace(one.log.namespace)
         info = CheckpointInfo(
             thread_id=self._thread_id,
@@ -217,7 +217,7 @@ class Activity:
             added = {"total": None, "added": 0, "messages": [], "waiting": []}
         return record | {name: added[name] for name in ("total", "added", "messages", "waiting")}
 
-    def _entry(self, one: _Row) -> Record:
+    def _entry_record(self, one: _Row) -> Record:
         entry = entry_rows.to_entry(one.log, self._db.keyring, one.row)
         return {
             "kind": "entry",
@@ -226,7 +226,7 @@ class Activity:
             "messages": [message(entry.position, entry.value, entry.occurred_at, whole=True)],
         }
 
-    def _writes(self, one: _Row) -> Iterator[Record]:
+    def _write_records(self, one: _Row) -> Iterator[Record]:
         row = one.row
         for write in load.decode_pending_writes(one.log, row.label, [row], self._db.keyring):
             shared = {
@@ -260,7 +260,7 @@ def _mark_answered(records: Iterable[Record]) -> None:
                 one["answered"] = True
 
 
-def _merged(logs: Sequence[Sequence[_Row]]) -> Iterator[_Row]:
+def _merge_by_time(logs: Sequence[Sequence[_Row]]) -> Iterator[_Row]:
     """Yield the rows of several logs by time; those of one log stay in their order."""
     return merge(*map(_with_rising_times, logs), key=_stored_at)
 

@@ -57,11 +57,11 @@ async def list_changes(
     # A token need not list what is older than this as seen.
     bound = max(min(newest, now) - OVERLAP, after)
     second = truncate_to_second(bound)
-    marks_of = {_mark(row): row for row in rows}
+    marks_of = {_mark_of_version(row): row for row in rows}
     kept = [mark for mark, row in marks_of.items() if row.updated_at >= second]
 
     def new(some: Sequence[Any]) -> list[Any]:
-        return [] if seen is None else [row for row in some if _mark(row) not in seen]
+        return [] if seen is None else [row for row in some if _mark_of_version(row) not in seen]
 
     changes: Record = {
         "token": encode_cursor("changes", bound, kept),
@@ -98,7 +98,7 @@ async def _changed_items(
     return count, await query(db, statement, binds)
 
 
-def _mark(row: Any) -> str:
+def _mark_of_version(row: Any) -> str:
     """Return a short text that changes with every write to a log or an item."""
     names = ("log_id", "version", "next_seq", "namespace", "key")
     written = "/".join(str(getattr(row, name, "")) for name in names)

@@ -38,7 +38,7 @@ async def read_diff(
         for checkpoint_id in (a, b)
     ]
     place = decode_namespace(log.namespace)
-    changes, hidden = await asyncio.to_thread(_changes, before, after, place, raw)
+    changes, hidden = await asyncio.to_thread(_compare_values, before, after, place, raw)
     return {
         "a": a,
         "b": b,
@@ -61,24 +61,26 @@ def without_bookkeeping(found: Diff, namespace: Sequence[str]) -> tuple[Diff, in
         return found, 0
     shown = Diff(
         *(
-            {p: v for p, v in some.items() if not _first(p).startswith(own)}
-            for some in _parts(found)
+            {p: v for p, v in some.items() if not _first_key(p).startswith(own)}
+            for some in _maps_of_changes(found)
         )
     )
-    return shown, sum(map(len, _parts(found))) - sum(map(len, _parts(shown)))
+    return shown, sum(map(len, _maps_of_changes(found))) - sum(map(len, _maps_of_changes(shown)))
 
 
-def _parts(found: Diff) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _maps_of_changes(found: Diff) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     return found.added, found.removed, found.changed
 
 
-def _first(path: str) -> str:
+def _first_key(path: str) -> str:
     """Return the key of the state that a JSON pointer begins with."""
     first = path.split("/", 2)[1] if path else ""
     return first.replace("~1", "/").replace("~0", "~")
 
 
-def _changes(a: Any, b: Any, namespace: Sequence[str], raw: bool) -> tuple[list[Record], int]:
+def _compare_values(
+    a: Any, b: Any, namespace: Sequence[str], raw: bool
+) -> tuple[list[Record], int]:
     found, hidden = diff(a, b), 0
     if not raw:
         found, hidden = without_bookkeeping(found, namespace)

@@ -48,14 +48,14 @@ async def list_memories(
         user: of facts, only those of this user.
     """
     if kind == "conversations":
-        return await _conversations(store.db, cursor, limit)
+        return await _list_conversations(store.db, cursor, limit)
     if kind not in _IS_PLACE:
         known = "facts, episodes, conversations or long-term"
         raise InvalidArgument(f"kind is {known}, not {kind!r}")
-    return await _memories_in_store(store, kind, user, cursor, limit)
+    return await _list_memories_in_store(store, kind, user, cursor, limit)
 
 
-async def _memories_in_store(
+async def _list_memories_in_store(
     store: Store, kind: str, user: str, cursor: str | None, limit: int
 ) -> Record:
     """Return a page of the items in the namespaces that such memories are stored in."""
@@ -89,7 +89,7 @@ async def _memories_in_store(
             after = None
             if len(found) > limit:
                 break
-    records = [_memory(kind, item) for item, _ in found[:limit]]
+    records = [_memory_record(kind, item) for item, _ in found[:limit]]
     following: str | None
     if len(found) > limit:
         last, namespace = found[limit - 1]
@@ -99,7 +99,7 @@ async def _memories_in_store(
     return {"kind": kind, "memories": records, "next": following}
 
 
-def _memory(kind: str, item: StoreItem) -> Record:
+def _memory_record(kind: str, item: StoreItem) -> Record:
     link = {
         "namespace": list(item.namespace),
         "key": item.key,
@@ -122,23 +122,23 @@ def _memory(kind: str, item: StoreItem) -> Record:
     elif kind == "episodes":
         completed = value.get("completed_at")
         return link | {
-            "task": _cut(value.get("task")),
-            "result": _cut(value.get("result")),
-            "error": _cut(value.get("error")),
-            "rollout": _cut(value.get("rollout")),
+            "task": _cut_text(value.get("task")),
+            "result": _cut_text(value.get("result")),
+            "error": _cut_text(value.get("error")),
+            "rollout": _cut_text(value.get("rollout")),
             "completed_at": time(completed) if isinstance(completed, datetime) else None,
             "metadata": tree(value.get("metadata") or {}),
         }
     elif kind == "long-term" and "content" in value:
         return link | {
             "type": str(value.get("type")),
-            "text": _cut(value.get("content")),
+            "text": _cut_text(value.get("content")),
             "metadata": tree(value.get("metadata") or {}),
         }
     return link | {"text": item_preview(item.value)}
 
 
-async def _conversations(db: Database, cursor: str | None, limit: int) -> Record:
+async def _list_conversations(db: Database, cursor: str | None, limit: int) -> Record:
     """Return a page of the logs of conversations, the last written first."""
     binds = namespace_binds(db.tenant, _CONVERSATIONS, below=False)
     after = None if cursor is None else after_head(cursor)
@@ -157,7 +157,7 @@ async def _conversations(db: Database, cursor: str | None, limit: int) -> Record
                 "thread_id": record["thread_id"],
                 "namespace": record["namespace"],
                 "messages": record["entries"],
-                "summary": _cut(summary),
+                "summary": _cut_text(summary),
                 "updated_at": record["updated_at"],
             }
         )
@@ -193,5 +193,5 @@ def _key_mark(namespace: Namespace, key: str) -> StoreItem:
     return StoreItem(namespace, key, None, {}, moment, moment)
 
 
-def _cut(text: Any) -> str | None:
+def _cut_text(text: Any) -> str | None:
     return text[:2_000] if isinstance(text, str) else None

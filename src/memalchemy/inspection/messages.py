@@ -61,12 +61,12 @@ def message(
     arguments and ``value`` are plain values in the place of trees.
     """
     given = unwrapped(value)
-    found = _parts(given)
+    found = _parts_of_message(given)
     happened = occurred_at or _time_of(given)
     record: Message = {
         "index": index,
         "role": found.pop("role"),
-        "name": _name(given),
+        "name": _name_of_speaker(given),
         **found,
         "occurred_at": None if happened is None else happened.isoformat(),
     }
@@ -89,12 +89,12 @@ def message(
 def whole_texts(value: Any) -> dict[str, Any]:
     """Return the uncut text, thought and results of a message."""
     given = unwrapped(value)
-    found = _parts(given)
+    found = _parts_of_message(given)
     text = found["text"] if found["role"] else preview(given, 1_000_000)
     return {"text": text, "thought": found["thought"], "results": found["results"]}
 
 
-def _parts(given: Any) -> dict[str, Any]:
+def _parts_of_message(given: Any) -> dict[str, Any]:
     role = role_of(given)
     kind = read(given, "type")
     calls: list[dict[str, Any]] = []
@@ -102,12 +102,12 @@ def _parts(given: Any) -> dict[str, Any]:
     thoughts: list[str] = []
     texts: list[str] = []
     if not role and kind == "reasoning":
-        return _made("assistant", "", thought_of(given), [], [])
+        return _message_record("assistant", "", thought_of(given), [], [])
     if not role and isinstance(kind, str) and kind.endswith((_CALL_ENDS, _OUTPUT_ENDS)):
         return _item_of_a_tool(given, kind)
     if role == "assistant" and read(given, "role") is None and kind == "function_call":
-        calls.append(_call(read(given, "call_id"), read(given, "name"), arguments_of(given)))
-        return _made(role, "", "", calls, [])
+        calls.append(_call_record(read(given, "call_id"), read(given, "name"), arguments_of(given)))
+        return _message_record(role, "", "", calls, [])
     parts = parts_of(given)
     for part in parts:
         if part.kind == "text":
@@ -115,9 +115,11 @@ def _parts(given: Any) -> dict[str, Any]:
         elif part.kind == "thought":
             thoughts.append(part.content or "")
         elif part.kind == "call":
-            calls.append(_call(part.id, part.name, part.content))
+            calls.append(_call_record(part.id, part.name, part.content))
         else:
-            results.append(_result(part.id, part.name, _result_text(part.content), part.is_error))
+            results.append(
+                _result_record(part.id, part.name, _result_text(part.content), part.is_error)
+            )
     known = [call["id"] for call in calls]  # ids of any type: nobody has checked the value
     for holder in (given, read(given, "additional_kwargs")):
         for call in listed_calls(holder):
@@ -125,22 +127,22 @@ def _parts(given: Any) -> dict[str, Any]:
             id_ = read(call, "id") or read(call, "call_id")
             if id_ is None or id_ not in known:
                 name = read(call, "name") or read(function, "name")
-                calls.append(_call(id_, name, arguments_of(call)))
+                calls.append(_call_record(id_, name, arguments_of(call)))
                 known.append(id_)
     thoughts += [text for name in _THOUGHT_FIELDS if isinstance(text := read(given, name), str)]
     text = "\n".join(filter(None, texts)) if parts else text_of(given)
     if role == "tool" and not results:
         (id_, *_) = results_of(given) or [None]
         text = text or _result_text(read(given, content_field(given)))
-        results, text = [_result(id_, _name(given), text, says_error(given))], ""
-    return _made(role, text, "\n".join(filter(None, thoughts)), calls, results)
+        results, text = [_result_record(id_, _name_of_speaker(given), text, says_error(given))], ""
+    return _message_record(role, text, "\n".join(filter(None, thoughts)), calls, results)
 
 
 _THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
 """Fields of a message, beside its content, that hold a thought as text."""
 
 
-def _made(
+def _message_record(
     role: str,
     text: str,
     thought: str,
@@ -155,23 +157,27 @@ def _item_of_a_tool(item: Any, kind: str) -> dict[str, Any]:
     id_ = read(item, "call_id") or read(item, "id")
     if kind.endswith(_OUTPUT_ENDS):
         text = _result_text(read(item, "output"))
-        return _made("tool", "", "", [], [_result(id_, kind.removesuffix("_output"), text, False)])
+        return _message_record(
+            "tool", "", "", [], [_result_record(id_, kind.removesuffix("_output"), text, False)]
+        )
     known = ("id", "call_id", "type", "status", "name")
     arguments = arguments_of(item)
     if arguments is None:
         arguments = {name: value for name, value in item.items() if name not in known}
-    return _made("assistant", "", "", [_call(id_, read(item, "name") or kind, arguments)], [])
+    return _message_record(
+        "assistant", "", "", [_call_record(id_, read(item, "name") or kind, arguments)], []
+    )
 
 
-def _call(id_: Any, name: Any, arguments: Any) -> dict[str, Any]:
+def _call_record(id_: Any, name: Any, arguments: Any) -> dict[str, Any]:
     if isinstance(arguments, str) and arguments[:1] in ("{", "["):
         with suppress(ValueError):
             arguments = parse_plain_json(arguments)
-    return {"id": _text(id_), "name": _text(name), "arguments": arguments}
+    return {"id": _to_text(id_), "name": _to_text(name), "arguments": arguments}
 
 
-def _result(id_: Any, name: Any, text: str, is_error: bool) -> dict[str, Any]:
-    return {"id": _text(id_), "name": _text(name), "text": text, "error": is_error}
+def _result_record(id_: Any, name: Any, text: str, is_error: bool) -> dict[str, Any]:
+    return {"id": _to_text(id_), "name": _to_text(name), "text": text, "error": is_error}
 
 
 def _result_text(content: Any) -> str:
@@ -184,11 +190,11 @@ def _result_text(content: Any) -> str:
         return preview(content, TEXT)
 
 
-def _text(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _name(given: Any) -> str | None:
+def _name_of_speaker(given: Any) -> str | None:
     for name in ("name", "author", "author_name"):
         found = read(given, name)
         if isinstance(found, str) and found:
@@ -211,13 +217,13 @@ def _time_of(given: Any) -> datetime | None:
                 with suppress(ValueError, OverflowError):
                     found = datetime.fromisoformat(found)
             elif isinstance(found, (int, float)) and not isinstance(found, bool):
-                found = _of_seconds(found)
+                found = _time_of_seconds(found)
             if isinstance(found, datetime):
-                return _in_utc(found)
+                return _to_utc(found)
     return None
 
 
-def _of_seconds(number: float) -> datetime | None:
+def _time_of_seconds(number: float) -> datetime | None:
     """Return the time that a number of seconds, or milliseconds, since 1970 stands for."""
     for unit in (1, 1000):
         if unit * _SECONDS.start <= number < unit * _SECONDS.stop:
@@ -225,7 +231,7 @@ def _of_seconds(number: float) -> datetime | None:
     return None
 
 
-def _in_utc(moment: datetime) -> datetime | None:
+def _to_utc(moment: datetime) -> datetime | None:
     if moment.tzinfo is None:
         return moment.replace(tzinfo=UTC)
     try:
@@ -308,7 +314,7 @@ def messages_of(state: Any, namespace: Sequence[str] = ()) -> tuple[Path, list[A
 
     They are looked for under the usual names first, and then anywhere: the longest list counts.
     """
-    state = _json(_shallow(state))
+    state = _parse_if_json(_shallow(state))
     if is_message_list(state):
         return (), list(_shallow(state))
     if isinstance(state, dict):
@@ -324,7 +330,7 @@ def messages_of(state: Any, namespace: Sequence[str] = ()) -> tuple[Path, list[A
     while queue and visited < _VISITED:
         path, value = queue.pop(0)
         visited += 1
-        value = _json(_shallow(value)) if len(path) <= 2 else _shallow(value)
+        value = _parse_if_json(_shallow(value)) if len(path) <= 2 else _shallow(value)
         if path and is_message_list(value):
             if best is None or len(value) > len(best[1]):
                 best = path, list(value)
@@ -347,7 +353,7 @@ def _is_json(value: Any) -> bool:
     return type(value) is str and value[:1] in ("{", "[") and len(value) < _JSON_TEXT
 
 
-def _json(value: Any) -> Any:
+def _parse_if_json(value: Any) -> Any:
     """Return the value of a text that is JSON; any other value as it is."""
     if not _is_json(value):
         return value

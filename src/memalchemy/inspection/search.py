@@ -83,13 +83,13 @@ async def search(
     async def steps() -> list[Record]:
         rows = await in_logs(find_checkpoints)
         return await asyncio.to_thread(
-            lambda: [_step(db, row, score, terms) for score, row in rows]
+            lambda: [_step_record(db, row, score, terms) for score, row in rows]
         )
 
     async def entries() -> list[Record]:
         rows = await in_logs(find_entries)
         return await asyncio.to_thread(
-            lambda: [_entry(db, row, score, terms) for score, row in rows]
+            lambda: [_entry_record(db, row, score, terms) for score, row in rows]
         )
 
     async def items() -> list[Record]:
@@ -99,7 +99,7 @@ async def search(
             for hit in hits
             if holds_internal_items(place) or not holds_internal_items(hit.namespace)
         ]
-        return await asyncio.to_thread(lambda: [_item(hit, terms) for hit in shown])
+        return await asyncio.to_thread(lambda: [_item_record(hit, terms) for hit in shown])
 
     searches: dict[str, Callable[[], Awaitable[list[Record]]]] = {
         "step": steps,
@@ -112,7 +112,7 @@ async def search(
     return {"hits": hits[:limit]}
 
 
-def _step(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> Record:
+def _step_record(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> Record:
     found, namespace = found_info(db, row), decode_namespace(row.namespace)
     return {
         "kind": "step",
@@ -128,7 +128,7 @@ def _step(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> R
     }
 
 
-def _entry(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> Record:
+def _entry_record(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> Record:
     namespace = decode_namespace(row.namespace)
     log = Log(db.tenant, row.thread_id, row.namespace)
     entry = entry_rows.to_entry(log, db.keyring, row)
@@ -146,7 +146,7 @@ def _entry(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> 
     }
 
 
-def _item(hit: Any, terms: Sequence[list[str]]) -> Record:
+def _item_record(hit: Any, terms: Sequence[list[str]]) -> Record:
     return {
         "kind": "item",
         "framework": None,

@@ -107,7 +107,7 @@ class States:
         if not wanted:
             return state
         made: dict[str, list[Any]] = {name: [] for name in wanted}
-        path = await self._ancestors(log, info)
+        path = await self._list_ancestors(log, info)
         async for one in checkpointer_of(self.db, log).snapshots(log.thread_id, path):
             for write in reversed(one.writes):
                 if write.channel in wanted:
@@ -119,9 +119,9 @@ class States:
                     wanted.discard(name)
             if not wanted:
                 break
-        return state | {name: _merged(pieces) for name, pieces in made.items()}
+        return state | {name: _merge_writes(pieces) for name, pieces in made.items()}
 
-    async def _ancestors(self, log: Log, info: CheckpointInfo) -> list[str]:
+    async def _list_ancestors(self, log: Log, info: CheckpointInfo) -> list[str]:
         parents: dict[str, str | None] = {}
         history = checkpointer_of(self.db, log).history(log.thread_id, limit=2 * ANCESTORS)
         async for one in history:
@@ -157,7 +157,7 @@ async def read_state_tree(
     return {"at": info.checkpoint_id, "path": path, "node": node}
 
 
-def _merged(pieces: Sequence[Any]) -> Any:
+def _merge_writes(pieces: Sequence[Any]) -> Any:
     """Return the value that a channel's writes add up to: lists are joined, or the last counts.
 
     A message that has the id of an earlier one takes its place.

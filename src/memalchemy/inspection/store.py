@@ -93,7 +93,7 @@ async def list_item_records(
     top = check_namespace(namespace)
     internal = internal or holds_internal_items(top)
     if words:
-        return await _found_items(
+        return await _search_items(
             store, top, words, below=below, internal=internal, cursor=cursor, limit=limit
         )
     after = None if cursor is None else decode_cursor("items", cursor, (str, datetime, str, str))
@@ -123,7 +123,7 @@ async def list_item_records(
     )
     last = rows[limit - 1] if len(rows) > limit else None
     return {
-        "items": [_row_record(store.db, row) for row in rows[:limit]],
+        "items": [_item_record(store.db, row) for row in rows[:limit]],
         "order": order,
         "next": None
         if last is None
@@ -137,7 +137,7 @@ async def read_item_tree(
     """Return an item with its value, or what is under *path* in it, as a tree."""
     place = check_namespace(namespace)
     item = await _require_item(store, place, key)
-    binds = _item_key(store.db, place, key)
+    binds = _item_key_binds(store.db, place, key)
     sizes = await query(store.db, statements.measure_item, binds)
     vectors = await _list_vectors(store.db, binds, 100)
     size = int(sizes[0].bytes) if sizes else None
@@ -176,7 +176,7 @@ async def list_neighbours(
     """Return the items of the namespace whose vectors are nearest to the item's first one."""
     place = check_namespace(namespace)
     await _require_item(store, place, key)
-    vectors = await _list_vectors(store.db, _item_key(store.db, place, key), 1)
+    vectors = await _list_vectors(store.db, _item_key_binds(store.db, place, key), 1)
     if not vectors:
         return {"neighbours": []}
     first = vectors[0]
@@ -216,7 +216,7 @@ async def count_items_up_to(
     return int(rows[0].items)
 
 
-def _item_key(db: Database, namespace: Namespace, key: str) -> dict[str, Any]:
+def _item_key_binds(db: Database, namespace: Namespace, key: str) -> dict[str, Any]:
     path = encode_namespace(namespace)
     return {"k_tenant": db.tenant, "k_namespace": path, "k_key": key}
 
@@ -234,7 +234,7 @@ async def _require_item(store: Store, namespace: Namespace, key: str) -> StoreIt
     return item
 
 
-def _row_record(db: Database, row: Any) -> Record:
+def _item_record(db: Database, row: Any) -> Record:
     if row.value is None:
         shown = None
     else:
@@ -246,7 +246,7 @@ def _row_record(db: Database, row: Any) -> Record:
     return item_record(namespace, row, int(row.bytes), int(row.vectors), shown)
 
 
-async def _found_items(
+async def _search_items(
     store: Store,
     top: Namespace,
     words: str,

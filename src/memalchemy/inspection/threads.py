@@ -60,13 +60,13 @@ async def list_threads(
     """
     scope = _Scope(db, framework)
     if part:
-        scope.binds["p_like"] = _like(part)
-        return await _matching(scope, part, cursor, limit)
+        scope.binds["p_like"] = _pattern_of_like(part)
+        return await _list_matching(scope, part, cursor, limit)
     after = None if cursor is None else after_head(cursor)
     page = partial(_list_recent, db.dialect, scope.name, False)
     if scope.name == "tenant" or await _is_small(scope):
         page = partial(page_of_logs, db.dialect, scope.name)
-    return await _newest(scope, page, after, limit)
+    return await _list_newest(scope, page, after, limit)
 
 
 async def read_thread(db: Database, thread_id: str, namespace: Iterable[str] = ()) -> Record:
@@ -127,14 +127,14 @@ class _Scope:
         self.binds: dict[str, Any] = namespace_binds(db.tenant, path, below=True)
 
 
-async def _newest(
+async def _list_newest(
     scope: _Scope, page: Callable[[bool], Any], after: dict[str, Any] | None, limit: int
 ) -> Record:
     heads = await page_of_heads(scope.db, page, scope.binds, after, limit)
-    return await _page(scope, heads, limit)
+    return await _page_of_threads(scope, heads, limit)
 
 
-async def _page(scope: _Scope, heads: Sequence[Any], limit: int) -> Record:
+async def _page_of_threads(scope: _Scope, heads: Sequence[Any], limit: int) -> Record:
     return {
         "threads": await thread_records(scope.db, heads[:limit]),
         "order": "newest",
@@ -142,11 +142,11 @@ async def _page(scope: _Scope, heads: Sequence[Any], limit: int) -> Record:
     }
 
 
-async def _matching(scope: _Scope, part: str, cursor: str | None, limit: int) -> Record:
+async def _list_matching(scope: _Scope, part: str, cursor: str | None, limit: int) -> Record:
     """Return a page of the threads whose ids have a part."""
     if cursor is not None and is_of_listing(BY_ID, cursor):
         is_beginning, low = decode_cursor(BY_ID, cursor, (bool, str))
-        return await _by_id(scope, part, low, is_beginning=is_beginning, limit=limit)
+        return await _scan_by_id(scope, part, low, is_beginning=is_beginning, limit=limit)
     after = None if cursor is None else after_head(cursor)
     if scope.name != "tenant" and await _is_small(scope):
         matched = await query(
@@ -154,24 +154,26 @@ async def _matching(scope: _Scope, part: str, cursor: str | None, limit: int) ->
             partial(statements.match_ids_of_few, scope=scope.name),
             scope.binds | {"p_limit": MATCHES + 1},
         )
-        return await _sorted(scope, matched, after, limit)
-    high = await _skip(scope, _FIRST)
+        return await _sort_page(scope, matched, after, limit)
+    high = await _end_of_scan(scope, _FIRST)
     id_range = range_of_prefix(part)
     if cursor is None and high is not None and id_range is not None:
-        beginning = await _matches(scope, *id_range)
+        beginning = await _read_matches(scope, *id_range)
         if 0 < len(beginning) <= MATCHES:
-            return await _by_id(scope, part, id_range[0], is_beginning=True, limit=limit)
-    matched = await _matches(scope, _FIRST, high or _BEYOND)
+            return await _scan_by_id(scope, part, id_range[0], is_beginning=True, limit=limit)
+    matched = await _read_matches(scope, _FIRST, high or _BEYOND)
     if len(matched) > MATCHES:
-        return await _newest(
+        return await _list_newest(
             scope, partial(_list_recent, scope.db.dialect, scope.name, True), after, limit
         )
     if high is None:
-        return await _sorted(scope, matched, after, limit)
-    return await _by_id(scope, part, _FIRST, is_beginning=False, limit=limit)
+        return await _sort_page(scope, matched, after, limit)
+    return await _scan_by_id(scope, part, _FIRST, is_beginning=False, limit=limit)
 
 
-async def _by_id(scope: _Scope, part: str, low: str, *, is_beginning: bool, limit: int) -> Record:
+async def _scan_by_id(
+    scope: _Scope, part: str, low: str, *, is_beginning: bool, limit: int
+) -> Record:
     """Return the threads that have a part in their ids, from an id on: as many as one page scans.
 
     First come all that begin with it (*is_beginning*), then the others.
@@ -181,35 +183,35 @@ async def _by_id(scope: _Scope, part: str, low: str, *, is_beginning: bool, limi
         high: str | None = id_range[1]
         following: list[Any] | None = [False, _FIRST]
     else:
-        high = await _skip(scope, low)
+        high = await _end_of_scan(scope, low)
         following = None if high is None else [False, high]
-    matched = await _matches(scope, low, high or _BEYOND)
+    matched = await _read_matches(scope, low, high or _BEYOND)
     if len(matched) > limit:
         last = matched[limit - 1].thread_id
         following = [is_beginning, last + _FIRST]
         matched = [row for row in matched if row.thread_id <= last]
     if not is_beginning and id_range is not None:
         matched = [row for row in matched if not id_range[0] <= row.thread_id < id_range[1]]
-    page = await _sorted(scope, matched, None, len(matched))
+    page = await _sort_page(scope, matched, None, len(matched))
     return page | {
         "order": "id",
         "next": None if following is None else encode_cursor(BY_ID, *following),
     }
 
 
-async def _skip(scope: _Scope, low: str) -> str | None:
+async def _end_of_scan(scope: _Scope, low: str) -> str | None:
     """Return the id before which one page looks, from *low* on; ``None`` if it comes to the end."""
     binds = {"k_tenant": scope.db.tenant, "p_low": low, "p_offset": SCANNED}
     rows = await query(scope.db, statements.skip_ids, binds)
     return str(rows[0].thread_id) if rows else None
 
 
-async def _matches(scope: _Scope, low: str, high: str) -> Sequence[Any]:
+async def _read_matches(scope: _Scope, low: str, high: str) -> Sequence[Any]:
     binds = scope.binds | {"p_low": low, "p_high": high, "p_limit": MATCHES + 1}
     return await query(scope.db, partial(statements.match_ids, scope=scope.name), binds)  # type: ignore[no-any-return]
 
 
-async def _sorted(
+async def _sort_page(
     scope: _Scope, matched: Sequence[Any], after: dict[str, Any] | None, limit: int
 ) -> Record:
     """Return a page of logs by their names, the last written first."""
@@ -218,7 +220,7 @@ async def _sorted(
     if after is not None:
         last = _head_order(after["p_updated_at"], after["p_thread_id"], after["p_namespace"])
         heads = [head for head in heads if _newest_first(head) > last]
-    return await _page(scope, heads, limit)
+    return await _page_of_threads(scope, heads, limit)
 
 
 async def _is_small(scope: _Scope) -> bool:
@@ -243,7 +245,7 @@ def page_of_logs(dialect: Any, scope: str, after: bool) -> Any:
 _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
-def _like(part: str) -> str:
+def _pattern_of_like(part: str) -> str:
     """Return the pattern of LIKE for ids that contain *part*, as they are stored."""
     if len(part) > 255:
         raise InvalidArgument("an id has 255 characters at most, and so has a part of one")

@@ -46,14 +46,14 @@ class Lanes:
         if not found and GAP in self.expected:
             found = [self.expected.index(GAP)]
         if not found:
-            found = [self._free()]
+            found = [self._free_lane()]
         lane, *merged = found
         self.expected[lane] = parent
         for other in merged:
             self.expected[other] = None
         return lane, bool(merged)
 
-    def _free(self) -> int:
+    def _free_lane(self) -> int:
         for lane, wanted in enumerate(self.expected):
             if wanted is None and lane:  # the first is the newest step's alone
                 return lane
@@ -104,7 +104,7 @@ async def read_timeline(
         await find_head(db, log)
     infos = [listing.info(db, row) for row in rows]
     shown = infos[:limit]
-    parents = await _positions(db, log, {info.parent_id for info in shown} - {None})
+    parents = await _read_positions(db, log, {info.parent_id for info in shown} - {None})
     writes = await count_writes(db, log, [info.checkpoint_id for info in shown])
     steps = []
     for at, info in enumerate(shown):
@@ -130,7 +130,7 @@ async def read_timeline(
     }
 
 
-async def _positions(db: Database, log: Log, ids: Iterable[Any]) -> dict[str, int]:
+async def _read_positions(db: Database, log: Log, ids: Iterable[Any]) -> dict[str, int]:
     found: dict[str, int] = {}
     listed = [(encode_id(one),) for one in ids]
     for binds in db.dialect.statements.list_batches("p_keys", listed):

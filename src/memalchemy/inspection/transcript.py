@@ -48,11 +48,11 @@ async def read_transcript(
         logged = await _transcript_of_log(states.db, log, before, limit, whole)
         if logged is not None:
             if info is not None:
-                logged["rest"] = await _rest(states, log, info)
+                logged["rest"] = await _rest_of_state(states, log, info)
             return logged
     if info is None:
         await find_head(states.db, log)
-    rest = None if info is None else await _rest(states, log, info)
+    rest = None if info is None else await _rest_of_state(states, log, info)
     return {
         "source": "none",
         "at": None if info is None else info.checkpoint_id,
@@ -88,7 +88,7 @@ async def read_added_messages(
         parent = await states.checkpoint(log, info.parent_id)
         before = None if parent is None else await states.load(log, parent)
         common = await asyncio.to_thread(_common_beginning, loaded, before)
-    return await asyncio.to_thread(_added, loaded, info, common, limit, whole)
+    return await asyncio.to_thread(_page_of_added_messages, loaded, info, common, limit, whole)
 
 
 async def read_text(
@@ -127,7 +127,7 @@ def _transcript_of_state(
         "first": first,
         "messages": [message(at, messages[at], whole=whole) for at in range(first, end)],
         "rest": _tree_or_none(rest_of(loaded.state, path, info.namespace)),
-        "path": "".join(f"/{_escaped(step)}" for step in path),
+        "path": "".join(f"/{_escape_step(step)}" for step in path),
         "previous": first or None,
     }
 
@@ -146,7 +146,7 @@ def _common_beginning(loaded: LoadedState, parent: LoadedState | None) -> int:
     return next(differs, min(len(messages), len(known)))
 
 
-def _added(
+def _page_of_added_messages(
     loaded: LoadedState, info: CheckpointInfo, common: int, limit: int, whole: bool
 ) -> Record:
     messages = [] if loaded.found is None else loaded.found[1]
@@ -189,12 +189,12 @@ async def _transcript_of_log(
     }
 
 
-async def _rest(states: States, log: Log, info: CheckpointInfo) -> Record | None:
+async def _rest_of_state(states: States, log: Log, info: CheckpointInfo) -> Record | None:
     loaded = await states.load(log, info)
     return await asyncio.to_thread(lambda: _tree_or_none(rest_of(loaded.state, (), info.namespace)))
 
 
-def _escaped(step: str | int) -> str:
+def _escape_step(step: str | int) -> str:
     return str(step).replace("~", "~0").replace("/", "~1")
 
 

@@ -60,8 +60,8 @@ def tree(value: Any, *, offset: int = 0, depth: int = DEPTH) -> Node:
     """
     whole = resolved(value)
     if type(whole) is str:
-        return _string(whole, WHOLE_TEXT if depth == DEPTH else TEXT, offset)
-    return _node(whole, depth, offset, _Budget())
+        return _node_of_string(whole, WHOLE_TEXT if depth == DEPTH else TEXT, offset)
+    return _node_of(whole, depth, offset, _Budget())
 
 
 def value_at(value: Any, path: str) -> Any:
@@ -75,7 +75,7 @@ def value_at(value: Any, path: str) -> Any:
         raise InvalidArgument("a path is a JSON pointer: empty, or a slash before each key")
     for token in path.split("/")[1:]:
         key = token.replace("~1", "/").replace("~0", "~")
-        value = _child(_unwrapped(value), key)
+        value = _member(_unwrapped(value), key)
     return value
 
 
@@ -89,77 +89,77 @@ def _unwrapped(value: Any) -> Any:
     return value.content if type(value) is ForeignObject else value
 
 
-def _child(value: Any, key: str) -> Any:
+def _member(value: Any, key: str) -> Any:
     if type(value) is dict:
         if key in value:
             return value[key]
     elif isinstance(value, (list, tuple, set, frozenset)) and key.isascii() and key.isdigit():
-        members = value if isinstance(value, (list, tuple)) else _in_order(value)
+        members = value if isinstance(value, (list, tuple)) else _sort_members(value)
         if int(key) < len(members):
             return members[int(key)]
     raise NotFound("there is no value at this path")
 
 
-def _in_order(members: Any) -> list[Any]:
+def _sort_members(members: Any) -> list[Any]:
     """Return a set in an order that is the same in every process."""
     return sorted(members, key=lambda one: (type(one).__name__, repr(one)))
 
 
-def _items(value: Any) -> Iterator[tuple[str, Any]]:
+def _named_members(value: Any) -> Iterator[tuple[str, Any]]:
     if type(value) is dict:
         yield from value.items()
         return
-    members = value if isinstance(value, (list, tuple)) else _in_order(value)
+    members = value if isinstance(value, (list, tuple)) else _sort_members(value)
     for at, one in enumerate(members):
         yield str(at), one
 
 
-def _node(value: Any, depth: int, offset: int, budget: _Budget) -> Node:
+def _node_of(value: Any, depth: int, offset: int, budget: _Budget) -> Node:
     budget.nodes -= 1
     value = resolved(value)
     if type(value) is ForeignObject:
-        node = _node(value.content, depth, offset, budget)
+        node = _node_of(value.content, depth, offset, budget)
         if node["type"] == "dict":
             node["type"] = "object"
         return node | {"class": f"{value.module}.{value.name}"}
     if isinstance(value, (dict, list, tuple, set, frozenset)):
-        return _container(value, depth, offset, budget)
+        return _node_of_container(value, depth, offset, budget)
     if type(value) is str:
         limit = TEXT if budget.characters > 0 else SHORT_TEXT
-        node = _string(value, limit, 0)
+        node = _node_of_string(value, limit, 0)
         budget.characters -= len(node["text"])
         return node
-    return _scalar(value)
+    return _node_of_scalar(value)
 
 
-def _container(value: Any, depth: int, offset: int, budget: _Budget) -> Node:
+def _node_of_container(value: Any, depth: int, offset: int, budget: _Budget) -> Node:
     node: Node = {"type": type(value).__name__, "length": len(value)}
     children = []
     if depth > 0:
-        for key, child in islice(_items(value), offset, offset + CHILDREN):
+        for key, child in islice(_named_members(value), offset, offset + CHILDREN):
             if budget.nodes <= 0:
                 break
             shown = key if len(key) <= KEY else key[:KEY]
-            entry = {"key": shown, "node": _node(child, depth - 1, 0, budget)}
+            entry = {"key": shown, "node": _node_of(child, depth - 1, 0, budget)}
             children.append(entry if shown is key else entry | {"cut": True})
     node["children"] = children
     node["more"] = offset + len(children) < len(value)
     return node
 
 
-def _string(value: str, limit: int, offset: int) -> Node:
+def _node_of_string(value: str, limit: int, offset: int) -> Node:
     text = value[offset : offset + limit]
     cut = offset + len(text) < len(value)
     return {"type": "string", "length": len(value), "text": text, "cut": cut}
 
 
-def _scalar(value: Any) -> Node:
+def _node_of_scalar(value: Any) -> Node:
     if value is None:
         return {"type": "null", "value": None}
     if type(value) is bool:
         return {"type": "bool", "value": value}
     if isinstance(value, (int, float)):
-        return {"type": "number", "value": _number(value)}
+        return {"type": "number", "value": _to_javascript_number(value)}
     if isinstance(value, (bytes, bytearray, memoryview)):
         data = bytes(value)
         start = data[:BYTES].hex()
@@ -176,7 +176,7 @@ def _scalar(value: Any) -> Node:
     return {"type": type(value).__name__, "value": str(value)[:TEXT]}
 
 
-def _number(value: float) -> int | float | str:
+def _to_javascript_number(value: float) -> int | float | str:
     """Return a number that JavaScript reads exactly, or else its text."""
     if isinstance(value, int):
         if -_EXACT < value < _EXACT:
@@ -197,28 +197,28 @@ def preview(value: Any, width: int = 160) -> str:
 def _write_preview(value: Any, pieces: list[str], left: list[int], depth: int) -> None:
     value = _unwrapped(value)
     if type(value) is str:
-        _take(value[: left[0]], pieces, left)
+        _add_piece(value[: left[0]], pieces, left)
         return
     if not isinstance(value, (dict, list, tuple, set, frozenset)):
-        scalar = _scalar(value)
+        scalar = _node_of_scalar(value)
         shown = f"{scalar['length']:,} bytes" if "length" in scalar else _literal(scalar["value"])
-        _take(shown, pieces, left)
+        _add_piece(shown, pieces, left)
         return
     if not depth:
-        _take("…", pieces, left)
+        _add_piece("…", pieces, left)
         return
     named = type(value) is dict
-    _take("{" if named else "[", pieces, left)
-    for at, (key, child) in enumerate(_items(value)):
+    _add_piece("{" if named else "[", pieces, left)
+    for at, (key, child) in enumerate(_named_members(value)):
         if left[0] <= 0:
             break
         name = f"{key[:60]}: " if named else ""
-        _take((", " if at else "") + name, pieces, left)
+        _add_piece((", " if at else "") + name, pieces, left)
         _write_preview(child, pieces, left, depth - 1)
-    _take("}" if named else "]", pieces, left)
+    _add_piece("}" if named else "]", pieces, left)
 
 
-def _take(text: str, pieces: list[str], left: list[int]) -> None:
+def _add_piece(text: str, pieces: list[str], left: list[int]) -> None:
     pieces.append(text)
     left[0] -= len(text)
 

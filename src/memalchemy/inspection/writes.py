@@ -39,7 +39,7 @@ async def read_pending_writes(
     log = log_of(states.db, thread_id, namespace)
     info = await states.require_checkpoint(log, at)
     found = await checkpointer_of(states.db, log).get_writes(thread_id, info.checkpoint_id)
-    interrupts = await _interrupts(states, log, info, found)
+    interrupts = await _list_interrupts(states, log, info, found)
     return {
         "at": info.checkpoint_id,
         "writes": [
@@ -62,16 +62,16 @@ async def read_interrupts(
     log = log_of(states.db, thread_id, namespace)
     info = await states.require_checkpoint(log, at)
     found = await checkpointer_of(states.db, log).get_writes(thread_id, info.checkpoint_id)
-    return await _interrupts(states, log, info, found)
+    return await _list_interrupts(states, log, info, found)
 
 
-async def _interrupts(
+async def _list_interrupts(
     states: States, log: Log, info: CheckpointInfo, writes: Iterable[PendingWrite]
 ) -> list[Record]:
     if any(write.channel == INTERRUPT for write in writes):
         ids = [info.checkpoint_id]
         rows = (await _read_rows(states.db, log, ids, ANY_SIZE)).get(info.checkpoint_id, [])
-        waiting = waiting_interrupts(_calls(states.db, log, info.checkpoint_id, rows))
+        waiting = waiting_interrupts(_decode_calls(states.db, log, info.checkpoint_id, rows))
         return [one for write in waiting for one in interrupts_of_write(write.value)]
     loaded = await states.load(log, info)
     return await asyncio.to_thread(interrupts_of_state, loaded.state, info.namespace)
@@ -101,10 +101,10 @@ async def count_writes(db: Database, log: Log, ids: Sequence[str]) -> dict[str, 
     found: dict[str, tuple[int, bool]] = {}
     for id_, rows in (await _read_rows(db, log, ids, SMALL)).items():
         small = [row for row in rows if row.payload is not None]
-        count, waits = _count(db, log, id_, rows, small)
+        count, waits = _count_writes(db, log, id_, rows, small)
         if waits and len(small) < len(rows):  # a large one may be the result of the task
             rows = (await _read_rows(db, log, [id_], ANY_SIZE)).get(id_, [])
-            count, waits = _count(db, log, id_, rows, rows)
+            count, waits = _count_writes(db, log, id_, rows, rows)
         found[id_] = count, waits
     return found
 
@@ -134,20 +134,22 @@ async def find_waiting(db: Database, infos: Sequence[CheckpointInfo]) -> set[str
     return {id_ for id_, (_, waits) in writes.items() if waits}
 
 
-def _count(
+def _count_writes(
     db: Database, log: Log, id_: str, rows: Sequence[Any], small: Sequence[Any]
 ) -> tuple[int, bool]:
     """Count the writes of *rows*, of which *small* can be read, and say whether they wait."""
     calls: list[list[PendingWrite]] = []
     with suppress(KeyMissing, NotEncrypted):  # the steps themselves are readable
-        calls = _calls(db, log, id_, small)
+        calls = _decode_calls(db, log, id_, small)
     if not calls:
         return len(rows), False
     places = {(write.task_id, write.index) for writes in calls for write in writes}
     return len(places) + len(rows) - len(small), bool(waiting_interrupts(calls))
 
 
-def _calls(db: Database, log: Log, id_: str, rows: Sequence[Any]) -> list[list[PendingWrite]]:
+def _decode_calls(
+    db: Database, log: Log, id_: str, rows: Sequence[Any]
+) -> list[list[PendingWrite]]:
     """Return the writes of each call of `Checkpointer.put_writes`, in their order."""
     return [load.decode_pending_writes(log, id_, [row], db.keyring) for row in rows]
 
@@ -156,9 +158,9 @@ def interrupts_of_write(value: Any) -> list[Record]:
     """Return the interrupts of a write to `INTERRUPT`, with their ids and whole values."""
     found = unwrapped(value)
     return [
-        _interrupt(one["value"], one.get("id"))
+        _interrupt_record(one["value"], one.get("id"))
         if isinstance(one, dict) and "value" in one
-        else _interrupt(one, None)
+        else _interrupt_record(one, None)
         for one in (found if isinstance(found, list) else [found])
     ]
 
@@ -170,9 +172,9 @@ def interrupts_of_state(state: Any, namespace: Sequence[str] = ()) -> list[Recor
         return []
     for view in views_of(namespace):
         if (waiting := view.interrupts(found)) is not None:
-            return [_interrupt(value, id_) for value, id_ in waiting]
+            return [_interrupt_record(value, id_) for value, id_ in waiting]
     return []
 
 
-def _interrupt(value: Any, id_: Any) -> Record:
+def _interrupt_record(value: Any, id_: Any) -> Record:
     return {"value": value, "id": None if id_ is None else str(id_)}

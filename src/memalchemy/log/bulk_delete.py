@@ -190,8 +190,8 @@ def count_logs_to_delete(dialect: Dialect, which: str, scope: str) -> Executable
     return select(func.count()).select_from(THREADS).where(*_in_scope(scope, False), wanted)
 
 
-def _flags(*flags: ColumnElement[int] | str) -> list[Any]:
-    """Label four flags of a position; see `_positions`."""
+def _label_flags(*flags: ColumnElement[int] | str) -> list[Any]:
+    """Label four flags of a position; see `_select_positions`."""
     names = ("named", "going", "state", "built_on")
     return [
         (literal_column(flag) if isinstance(flag, str) else flag).label(name)
@@ -199,7 +199,7 @@ def _flags(*flags: ColumnElement[int] | str) -> list[Any]:
     ]
 
 
-def _positions(dialect: Dialect, logs: FromClause, names: Select[Any]) -> Any:
+def _select_positions(dialect: Dialect, logs: FromClause, names: Select[Any]) -> Any:
     """Select each position of *logs*, with four flags for what is there.
 
     They are: a checkpoint, one to delete, a state, a state that another is built on. *names* has
@@ -211,10 +211,12 @@ def _positions(dialect: Dialect, logs: FromClause, names: Select[Any]) -> Any:
     here = DELTAS.join(logs, same_log(DELTAS, logs))
     one = routed(dialect, DELTAS)
     states = (
-        select(log, DELTAS.c.seq, *_flags("0", "0", "1", "0")).select_from(here).where(state, *one)
+        select(log, DELTAS.c.seq, *_label_flags("0", "0", "1", "0"))
+        .select_from(here)
+        .where(state, *one)
     )
     bases = (
-        select(log, DELTAS.c.base_seq.label("seq"), *_flags("0", "0", "0", "1"))
+        select(log, DELTAS.c.base_seq.label("seq"), *_label_flags("0", "0", "0", "1"))
         .select_from(here)
         .where(DELTAS.c.base_seq.is_not(None), *one)
     )
@@ -265,8 +267,8 @@ def count_prunable_of(dialect: Dialect, page: CTE) -> Executable:
     zero: ColumnElement[int] = literal_column("0")
     ranked = rank_checkpoints(dialect, page)
     going = case((ranked.is_let_go(), one), else_=zero)
-    flagged = select(*(ranked.rows.c[name] for name in _ROW), *_flags("1", going, "0", "0"))
-    at = _positions(dialect, page, flagged)
+    flagged = select(*(ranked.rows.c[name] for name in _ROW), *_label_flags("1", going, "0", "0"))
+    at = _select_positions(dialect, page, flagged)
     needless = case((_is_unneeded(at), one), else_=zero)
     return (
         select(
@@ -405,7 +407,7 @@ def delete_pruned_checkpoints(dialect: Dialect, named: bool) -> Executable:
     ranked = rank_checkpoints(dialect, listed_logs(dialect), in_window=True)
     rows = select(*(ranked.rows.c[name] for name in _ROW)).where(ranked.is_let_go())
     gone = delete(CHECKPOINTS).where(
-        _is_in(dialect, CHECKPOINTS, rows, *ranked), *routed(dialect, CHECKPOINTS)
+        _is_one_of_rows(dialect, CHECKPOINTS, rows, *ranked), *routed(dialect, CHECKPOINTS)
     )
     return gone.returning(*(CHECKPOINTS.c[name] for name in CHECKPOINT_KEY)) if named else gone
 
@@ -439,10 +441,12 @@ def delete_pruned_writes(dialect: Dialect) -> Executable:
         .select_from(DELTAS.join(named, of_it))
         .where(DELTAS.c.kind.in_(constants("write")), *routed(dialect, DELTAS))
     )
-    return delete(DELTAS).where(_is_in(dialect, DELTAS, writes), *routed(dialect, DELTAS))
+    return delete(DELTAS).where(_is_one_of_rows(dialect, DELTAS, writes), *routed(dialect, DELTAS))
 
 
-def _is_in(dialect: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnElement[bool]:
+def _is_one_of_rows(
+    dialect: Dialect, table: Any, rows: Select[Any], *made: CTE
+) -> ColumnElement[bool]:
     """Return the condition that a row is one of *rows*, which the planner computes once.
 
     *made* are the CTEs that *rows* need.

@@ -63,11 +63,11 @@ def copy_rows(dialect: Dialect, table: str) -> Executable:
     """
     source = _TABLES.get(table, DELTAS)
     if table == "writes":
-        return _insert_copies(source, *_copied(source, {}, [_is_kept_write()]))
+        return _insert_copies(source, *_select_copies(source, {}, [_is_kept_write()]))
     where = [source.c.seq <= bindparam("p_until", type_=source.c.seq.type)]
     if table == "others":
         where.append(DELTAS.c.kind.not_in(constants("write")))
-    return _insert_copies(source, *_copied(source, {}, where))
+    return _insert_copies(source, *_select_copies(source, {}, where))
 
 
 def _is_kept_write() -> ColumnElement[bool]:
@@ -96,7 +96,7 @@ def copied_head() -> tuple[dict[str, Any], Select[Any]]:
     now = bindparam("p_now", type_=THREADS.c.created_at.type)
     until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
     highest = select(func.coalesce(func.max(CHECKPOINTS.c.ordinal), literal_column("0")))
-    return _copied(
+    return _select_copies(
         THREADS,
         {
             "next_seq": bindparam("p_next_seq", type_=THREADS.c.next_seq.type),
@@ -152,7 +152,7 @@ def find_content(dialect: Dialect) -> Executable:
     return select(DELTAS.c.seq).where(of_log(DELTAS), or_(~is_state, named.exists())).limit(1)
 
 
-def _copied(
+def _select_copies(
     table: Table, changed: dict[str, Any], where: list[Any]
 ) -> tuple[dict[str, Any], Select[Any]]:
     """Return the columns of copies of the rows of *table* that *where* picks, and their query.

@@ -72,7 +72,7 @@ from memalchemy.variants import ONE_STATEMENT
 allot_in_known_head.not_on(ONE_STATEMENT)
 
 
-def _select(values: Mapping[str, ColumnElement[Any]], source: FromClause) -> Select[Any]:
+def _select_values(values: Mapping[str, ColumnElement[Any]], source: FromClause) -> Select[Any]:
     """Select *values* from *source*, each under its name."""
     return select(*(value.label(name) for name, value in values.items())).select_from(source)
 
@@ -132,7 +132,7 @@ def _insert_behind(
         named["signature"] = bindparam("p_name_signature", type_=type_)
     delta = (
         insert(DELTAS)
-        .from_select(list(rows), dialect.text.limit_pending(_select(rows, head)))
+        .from_select(list(rows), dialect.text.limit_pending(_select_values(rows, head)))
         .cte("delta")
     )
     name = dialect.statements.upsert(
@@ -140,7 +140,7 @@ def _insert_behind(
         named,
         ("log_id", "checkpoint_id"),
         replacement_values(partial(dialect.statements.excluded, CHECKPOINTS)),
-        source=_select(named, head),
+        source=_select_values(named, head),
     ).cte("name")
     ctes = [delta, name]
     if retain:
@@ -234,11 +234,15 @@ def save_checkpoints(dialect: Dialect, mode: str) -> Executable:
     named = key | {name: rows.c[name] for name in CHECKPOINT.columns}
     later = _count_new(new, rows, new.c.back < rows.c.back)
     named = named | {"parent_id": parent, "seq": seq, "ordinal": head.c.last_ordinal - later}
-    delta = insert(DELTAS).from_select(list(deltas), _select(deltas, joined)).cte("delta")
+    delta = insert(DELTAS).from_select(list(deltas), _select_values(deltas, joined)).cte("delta")
     # An existing id keeps its parent and ordinal: no save that names a parent is sent in a group.
     replaced = {name: dialect.statements.excluded(CHECKPOINTS, name) for name in REPLACED_COLUMNS}
     name = dialect.statements.upsert(
-        CHECKPOINTS, named, ("log_id", "checkpoint_id"), replaced, source=_select(named, joined)
+        CHECKPOINTS,
+        named,
+        ("log_id", "checkpoint_id"),
+        replaced,
+        source=_select_values(named, joined),
     ).cte("name")
     return select(head).add_cte(delta, name)
 
@@ -306,7 +310,7 @@ def _upsert_heads(dialect: Dialect, rows: FromClause, logs: FromClause, new: CTE
         values,
         ["log_id"],
         again,
-        source=_select(values, logs),
+        source=_select_values(values, logs),
         where=and_(alive, *same),
     )
     return upsert.returning(*_RETURNED_COLUMNS)
@@ -413,7 +417,7 @@ def _insert_entries_behind(dialect: Dialect, head: CTE, own: Sequence[str]) -> S
         | {name: rows.c[name] for name in own}
         | {"seq": head.c.next_seq - rows.c.back}
     )
-    source = _select(values, rows.join(head, literal_column("true")))
+    source = _select_values(values, rows.join(head, literal_column("true")))
     put = insert(DELTAS).from_select(list(values), source).cte("put")
     return select(*(head.c[name] for name in Allotted._fields)).add_cte(put)
 
@@ -424,10 +428,10 @@ def insert_entries(dialect: Dialect) -> Executable:
     own = (*MANY_ENTRIES.own, "seq", "signature")
     rows = dialect.statements.rows_from_arrays(MANY_ENTRIES.prefix, _entry_types(own))
     values = shared_values() | {name: rows.c[name] for name in own}
-    return insert(DELTAS).from_select(list(values), _select(values, rows))
+    return insert(DELTAS).from_select(list(values), _select_values(values, rows))
 
 
-def _arrays(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, Any]:
+def _array_binds(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, Any]:
     """Return the binds of `rows_from_arrays`: the values of each column in an array."""
     return {f"e_{name}": [row[f"p_{name}"] for row in rows] for name in columns}
 
@@ -448,7 +452,7 @@ def _append_entries(
     placed = [dict(row) | {"p_back": count - at} for at, row in enumerate(rows)]
     given = dict(values) | {"p_expected": expected, "p_count": count}
     query = allot_and_insert_entries(dialect, condition=condition_on(expected))
-    answer = yield query, given | _arrays(placed, ("back", *MANY_ENTRIES.own))
+    answer = yield query, given | _array_binds(placed, ("back", *MANY_ENTRIES.own))
     return Allotted._make(answer[0]) if answer else None
 
 
@@ -467,7 +471,7 @@ def _append_signed_entries(
     count, first = len(rows), known.columns.next_seq
     placed = known_head_binds(known, {**values, "p_count": count}, "entries")
     own = [{**row, "p_seq": first + at, "p_back": count - at} for at, row in enumerate(rows)]
-    arrays = _arrays(own, ("back", "seq", *MANY_ENTRIES.own))
+    arrays = _array_binds(own, ("back", "seq", *MANY_ENTRIES.own))
     found = yield append_entries_to_known_head(dialect), placed | arrays
     return list(range(first, first + count)) if found else None
 
@@ -478,7 +482,7 @@ def _insert_new_entries(
 ) -> Program[None]:
     if rows:
         unsigned = {"e_signature": [None] * len(rows)}
-        own = _arrays(rows, (*MANY_ENTRIES.own, "seq"))
+        own = _array_binds(rows, (*MANY_ENTRIES.own, "seq"))
         yield insert_entries(dialect), dict(values) | own | unsigned
 
 
@@ -491,7 +495,7 @@ def allot_and_insert_write(dialect: Dialect) -> Executable:
     head = upsert_head(dialect, "write").cte("head")
     seq = (head.c.next_seq - literal_column("1")).label("seq")
     values = row_values("write") | {"seq": seq}
-    put = insert(DELTAS).from_select(list(values), _select(values, head)).cte("put")
+    put = insert(DELTAS).from_select(list(values), _select_values(values, head)).cte("put")
     return select(seq).add_cte(put)
 
 

@@ -61,7 +61,7 @@ def truncate_to_second(time: datetime) -> datetime:
     return time.replace(microsecond=0)
 
 
-def _bound(table: Table, name: str) -> BindParameter[Any]:
+def _key_bind(table: Table, name: str) -> BindParameter[Any]:
     return bindparam(f"k_{name}", type_=table.c[name].type)
 
 
@@ -78,7 +78,7 @@ def routed(dialect: Dialect, *tables: Any) -> list[ColumnElement[bool]]:
 
 def of_thread() -> ColumnElement[bool]:
     """Condition on the heads of a thread's logs; binds ``k_tenant`` and ``k_thread_id``."""
-    return and_(*(THREADS.c[name] == _bound(THREADS, name) for name in NAMES[:2]))
+    return and_(*(THREADS.c[name] == _key_bind(THREADS, name) for name in NAMES[:2]))
 
 
 def same_log(a: Any, b: Any) -> ColumnElement[bool]:
@@ -128,12 +128,12 @@ def signature_bind(table: Table) -> dict[str, BindParameter[Any]]:
 
 def row_key(table: Table) -> dict[str, BindParameter[Any]]:
     """Return binds for the log and the tenant of a row to insert: those of `Log.binds`."""
-    return {name: _bound(table, name) for name in ("log_id", "tenant")}
+    return {name: _key_bind(table, name) for name in ("log_id", "tenant")}
 
 
 def name_binds() -> dict[str, BindParameter[Any]]:
     """Return binds for the key and the names of a head to insert: those of `Log.head_binds`."""
-    return {name: _bound(THREADS, name) for name in ("log_id", *NAMES)}
+    return {name: _key_bind(THREADS, name) for name in ("log_id", *NAMES)}
 
 
 def constants(*values: str) -> list[ColumnElement[str]]:

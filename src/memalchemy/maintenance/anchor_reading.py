@@ -163,7 +163,7 @@ class TenantReading:
         """Return the section of a new anchor."""
         if accept_rollback:
             self._section, self._seen = None, bytearray()
-        anchoring = await self._announce()
+        anchoring = await self._announce_anchor()
         code = self._keys.identity_code(self._key_id, tenant_identity(self._db.tenant))
         since = None
         if self._section is not None and self._same_key and not full:
@@ -192,7 +192,7 @@ class TenantReading:
             return
         anchoring = await self._db.run(self._anchoring_program, READ)
         self._check_database(anchoring)
-        if (older := self._older_than_anchor(anchoring)) is not None:
+        if (older := self._reason_of_backup(anchoring)) is not None:
             self._found(AnchorFinding(older, self._db.tenant))
         await self._read_removals()
         await self._read_logs(None, None, thread_id)
@@ -206,7 +206,7 @@ class TenantReading:
     def _anchoring_program(self) -> Program[Anchoring | None]:
         return read_anchoring(self._db.dialect, self._db.tenant)
 
-    async def _announce(self) -> Anchoring:
+    async def _announce_anchor(self) -> Anchoring:
         """Note in the registry that an anchor is taken now, before anything is read."""
         await self._db.check_payloads()  # which registers the key
         now, d, tenant = await self._db.now(), self._db.dialect, self._db.tenant
@@ -214,7 +214,7 @@ class TenantReading:
         def program() -> Program[Anchoring]:
             there = yield from read_anchoring(d, tenant)
             self._check_database(there)
-            if (older := self._older_than_anchor(there)) is not None:
+            if (older := self._reason_of_backup(there)) is not None:
                 raise refused_by_anchor(older)
             made = Anchoring(os.urandom(16) if there is None else there.database_id, now)
             yield from write_anchoring(d, tenant, made)
@@ -234,7 +234,7 @@ class TenantReading:
             f"`{anchor_command(self._db.tenant)} --accept-rollback` takes a new anchor."
         )
 
-    def _older_than_anchor(self, anchoring: Anchoring | None) -> str | None:
+    def _reason_of_backup(self, anchoring: Anchoring | None) -> str | None:
         """Return the finding that the registry lacks the last anchor, as that of a backup does."""
         section = self._section
         if section is None or anchoring is None or anchoring.latest >= section.taken_at:
@@ -292,13 +292,15 @@ class TenantReading:
 
     def _take_log(self, row: Any, taken_at: datetime | None) -> None:
         life, is_tombstone = life_of_log(row), row.deleted_at is not None
-        self._take(
+        self._take_into_anchor(
             log_identity(row.tenant, row.log_id),
             # The states before a deletion are gone.
             Record(life._replace(position=life.position - is_tombstone), is_tombstone),
             life,
             taken_at,
-            _fault(row, partial(self._keys.check_head, row.signature, head_content(row))),
+            _fault_of_signature(
+                row, partial(self._keys.check_head, row.signature, head_content(row))
+            ),
             AnchorFinding("", self._db.tenant, row.namespace, thread_id=row.thread_id),
         )
 
@@ -329,16 +331,18 @@ class TenantReading:
 
     def _take_item(self, row: Any, taken_at: datetime | None) -> None:
         tenant, life = self._db.tenant, life_of_item(row)
-        self._take(
+        self._take_into_anchor(
             item_identity(tenant, row.namespace, row.key),
             Record(life, False),
             life,
             taken_at,
-            _fault(row, partial(self._keys.check, row.signature, item_content_of(row, tenant))),
+            _fault_of_signature(
+                row, partial(self._keys.check, row.signature, item_content_of(row, tenant))
+            ),
             AnchorFinding("", tenant, row.namespace, key=row.key),
         )
 
-    def _take(
+    def _take_into_anchor(
         self,
         identity: Identity,
         record: Record,
@@ -355,7 +359,7 @@ class TenantReading:
         code = known = self._keys.identity_code(self._key_id, identity)
         if self._before is not None and self._section is not None and not self._same_key:
             known = self._before.code(identity)
-        why = self._refusal(known, life, record.is_gone)
+        why = self._reason_to_refuse(known, life, record.is_gone)
         if fault is not None:
             why = fault if taken_at is not None and fault != _UNSIGNED else None
         elif taken_at is not None and not is_born_after(life, taken_at):
@@ -363,7 +367,7 @@ class TenantReading:
         if why is not None:
             self._found(replace(finding, sentence=why))
 
-    def _refusal(self, code: bytes, life: Life, is_tombstone: bool) -> str | None:
+    def _reason_to_refuse(self, code: bytes, life: Life, is_tombstone: bool) -> str | None:
         """Return why a log or item contradicts the anchor or a removal; ``None`` if it does not."""
         section, record = self._section, None
         if section is not None:
@@ -371,7 +375,9 @@ class TenantReading:
             if index < len(section) and section.code(index) == code:
                 self._seen[index] = 1
                 record = section.record(index)
-            why = section.refusal(record, life) or self._refusal_of_tenant(section, record, life)
+            why = section.refusal(record, life) or self._reason_of_removed_tenant(
+                section, record, life
+            )
             if why is not None:
                 return why
         proof = self._removals.get(code)
@@ -380,7 +386,9 @@ class TenantReading:
             return f"it was removed at {proof.removed_at:%Y-%m-%d %H:%M:%S} UTC and is there again"
         return None
 
-    def _refusal_of_tenant(self, section: Section, record: Record | None, life: Life) -> str | None:
+    def _reason_of_removed_tenant(
+        self, section: Section, record: Record | None, life: Life
+    ) -> str | None:
         """Return the finding that a log or item is from before the removal of its whole tenant."""
         proof = self._removals.get(section.tenant)
         if proof is None:
@@ -404,7 +412,7 @@ class TenantReading:
             code, record = section.code(index), section.record(index)
             if is_excused(code, record, section, self._removals):
                 if self._same_key:
-                    self._records.append(self._gone(code, record))
+                    self._records.append(self._pack_gone(code, record))
                 continue
             began, position = moment_of(record.life.created_at), record.life.position
             what = (
@@ -426,16 +434,16 @@ class TenantReading:
                 continue
             code, record = section.code(index), section.record(index)
             if not record.is_gone and is_excused(code, record, section, self._removals):
-                self._records.append(self._gone(code, record))
+                self._records.append(self._pack_gone(code, record))
 
-    def _gone(self, code: bytes, record: Record) -> bytes:
+    def _pack_gone(self, code: bytes, record: Record) -> bytes:
         """Return the packed record of a log or item that was removed."""
         proof = self._removals.get(code)
         last = record.life if proof is None else max(record.life, proof.life)
         return pack_record(code, Record(last, True))
 
 
-def _fault(row: Any, check: Callable[[], object]) -> str | None:
+def _fault_of_signature(row: Any, check: Callable[[], object]) -> str | None:
     """Return the fault of a row's signature, or that it has none, which is allowed."""
     try:
         check()

@@ -82,11 +82,11 @@ async def anchor(
     if before is not None and all_tenants and not accept_rollback:
         findings += find_missing_tenants(before, tenants)
     if findings and not accept_rollback:
-        raise _refused(findings, None if all_tenants else db.tenant)
+        raise _refusal_of_findings(findings, None if all_tenants else db.tenant)
     return make_anchor(db.signing, sections.values())
 
 
-def _refused(findings: Sequence[AnchorFinding], tenant: str | None) -> Corrupt:
+def _refusal_of_findings(findings: Sequence[AnchorFinding], tenant: str | None) -> Corrupt:
     named = "; ".join(str(one) for one in findings[:NAMED])
     more = f"; and {len(findings) - NAMED:,} more" if len(findings) > NAMED else ""
     return Corrupt(

@@ -12,15 +12,15 @@ def program(tenant: str) -> str:
 
 def anchor_command(tenant: str | None) -> str:
     """Return the command that takes an anchor of a tenant, or for ``None`` of all tenants."""
-    return _of_tenants(tenant, "anchor FILE")
+    return _command_for_tenants(tenant, "anchor FILE")
 
 
 def verify_anchor_command(tenant: str | None) -> str:
     """Return the command that checks a tenant, or for ``None`` all tenants, against an anchor."""
-    return _of_tenants(tenant, "verify --anchor FILE")
+    return _command_for_tenants(tenant, "verify --anchor FILE")
 
 
-def _of_tenants(tenant: str | None, command: str) -> str:
+def _command_for_tenants(tenant: str | None, command: str) -> str:
     if tenant is None:
         return f"memalchemy {command} --all-tenants"
     return f"{program(tenant)} {command}"

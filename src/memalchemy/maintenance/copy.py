@@ -281,7 +281,7 @@ class DatabaseCopy:
         """Compare everything, then copy what is not on the target."""
         for db in (self.source, self.target):
             self._native_vectors[db] = await db.run(partial(has_native_vectors, db), READ)
-        await self._count()
+        await self._count_rows()
         registered = read_registered_keys(self.source.dialect, scope=self._scope)
         keys = await run_query(self.source, registered, self._binds)
         self._encrypted = {row.tenant for row in keys if row.namespace == KEYS_NAMESPACE}
@@ -297,12 +297,12 @@ class DatabaseCopy:
         self.report = replace(self.report, left=len(self._damage.errors), left_out=left_out)
         return self.report
 
-    async def _count(self) -> None:
+    async def _count_rows(self) -> None:
         counts = []
         for table in ("threads", "store_items"):
             statement = count_rows_to_copy(self.source.dialect, table=table, scope=self._scope)
             counts.append((await run_query(self.source, statement, self._binds))[0][0])
-        self._tell(logs=counts[0], items=counts[1])
+        self._tell_progress(logs=counts[0], items=counts[1])
 
     async def _refuse_never_signed(self) -> None:
         """Refuse tenants without any signature, if the target accepts only signed rows.
@@ -338,16 +338,16 @@ class DatabaseCopy:
             (list_heads_to_copy, LOG_ORDER, self._compare_log),
             (list_keys_of_items, ITEM_KEY, self._compare_item),
         ):
-            async with aclosing(self._pages(listing, key)) as pages:
+            async with aclosing(self._list_pages(listing, key)) as pages:
                 async for page in pages:
-                    for row in _values(page):
+                    for row in _to_values(page):
                         with self._leaving_out(row):
                             if await compare(row, page.connection, None) is OnTarget.OTHER:
-                                await self._check(row, page.connection)
+                                await self._check_source(row, page.connection)
                                 count += 1
                                 if len(names) < NAMED_CONFLICTS:
                                     names.append(_name_of(row))
-                    self._tell(looked=len(page))
+                    self._tell_progress(looked=len(page))
         if names:
             named = ", ".join(names) + (", …" if count > len(names) else "")
             raise Conflict(
@@ -385,9 +385,9 @@ class DatabaseCopy:
         copy_one: Callable[[Values, Any, AsyncConnection], Awaitable[None]],
     ) -> None:
         """Copy all logs, or all items, many of them in one transaction of the target."""
-        async with aclosing(self._pages(listing, key)) as pages:
+        async with aclosing(self._list_pages(listing, key)) as pages:
             async for page in pages:
-                rows, before = _values(page), self.report
+                rows, before = _to_values(page), self.report
                 done = len(rows)
                 try:
                     done = await self._copy_together(rows, copy_one, page.connection)
@@ -434,7 +434,7 @@ class DatabaseCopy:
                     return done
         return len(rows)
 
-    def _pages(self, listing: Any, key: Sequence[str]) -> AsyncGenerator[ScanPage]:
+    def _list_pages(self, listing: Any, key: Sequence[str]) -> AsyncGenerator[ScanPage]:
         """List heads, or the keys of items, each page in a snapshot of the source."""
         return scan(
             self.source,
@@ -462,7 +462,7 @@ class DatabaseCopy:
         self._left.add(_key_of(row))
         self._damage.errors.append(about(error, _name_of(row)))
 
-    async def _check(self, row: Values, snapshot: Any) -> None:
+    async def _check_source(self, row: Values, snapshot: Any) -> None:
         """Check a log or an item of the source.
 
         Raises:
@@ -474,10 +474,10 @@ class DatabaseCopy:
             await self._check_item(*await self._read_item(self.source, row, snapshot))
 
     async def _check_log(self, head: Values, snapshot: Any) -> None:
-        log, report = _log(head), ReportBuilder()
+        log, report = _to_log(head), ReportBuilder()
         if head["log_id"] != log.key:
             raise Corrupt(f"{CODES['log-id']}: {head['log_id']}")
-        keyring = self._keyring(log.tenant)
+        keyring = self._keyring_of(log.tenant)
         await verify_log(self.source, log, report, keyring=keyring, connection=snapshot)
         self._raise_findings(report)
 
@@ -485,7 +485,7 @@ class DatabaseCopy:
         """Check an item and its vectors; of the library's own items only the signatures."""
         report, item = ReportBuilder(), items[0]
         tenant, namespace, key = (item[name] for name in ITEM_KEY)
-        keyring, location = self._keyring(tenant), StoreNamespace(tenant, namespace)
+        keyring, location = self._keyring_of(tenant), StoreNamespace(tenant, namespace)
         is_internal = namespace.startswith(INTERNAL_PREFIX)
         if is_internal and item["signature"] is None:
             return
@@ -503,7 +503,7 @@ class DatabaseCopy:
             check.check_vector(location, SimpleNamespace(**vector, **signed))
         self._raise_findings(report)
 
-    def _keyring(self, tenant: str) -> Keyring:
+    def _keyring_of(self, tenant: str) -> Keyring:
         """Return the keys that open and prove what the source has of a tenant."""
         signing = self.target.signing
         if not signing.signs and tenant in self._signed:
@@ -548,7 +548,7 @@ class DatabaseCopy:
         self, head: Values, snapshot: Any, transaction: AsyncConnection | None
     ) -> OnTarget:
         """Compare a log with the target; in a transaction the log is locked there first."""
-        log = _log(head)
+        log = _to_log(head)
         if transaction is not None:
             await run_query(self.target, lock_log(self.target.dialect), log.binds(), transaction)
         there = await self._read_head(log, transaction)
@@ -599,7 +599,7 @@ class DatabaseCopy:
                 there = await run_query(self.target, positions, binds, transaction)
                 if [tuple(row) for row in page] != [tuple(row) for row in there]:
                     return False
-                for batch in _batches(page):
+                for batch in _split_page(page):
                     until = batch[-1].seq
                     ours = await self._read_rows(self.source, table, log, after, until, snapshot)
                     theirs = await self._read_rows(
@@ -615,12 +615,12 @@ class DatabaseCopy:
 
     async def _copy_log(self, head: Values, snapshot: Any, transaction: AsyncConnection) -> None:
         """Copy a log to the target, unless it is there."""
-        log = _log(head)
+        log = _to_log(head)
         there = await self._compare_log(head, snapshot, transaction)
         if there is OnTarget.OTHER:
             raise _written_meanwhile(head)
         if there is OnTarget.SAME:
-            self._tell(unchanged=1)
+            self._tell_progress(unchanged=1)
             return
         with self._leaving_out(head):
             await self._check_log(head, snapshot)
@@ -631,35 +631,35 @@ class DatabaseCopy:
             removal = partial(forget_log, self.target.dialect, log, why="order")
             await self.target.run(removal, WRITE_ROWS, connection=transaction)
         marked = dict(head) | {"epoch": epoch_of_copy(head)}
-        await self._insert("threads", [marked], head, transaction)
+        await self._insert_rows("threads", [marked], head, transaction)
         back = await self._read_head(log, transaction)
         if back is None or not same_row(marked, back) or not is_unchanged_copy(back):
             raise _not_as_written("threads", head)
         for table in LOG_TABLES:
             await self._copy_rows(table, head, snapshot, transaction)
-        self._tell(**{"new" if there is OnTarget.NOTHING else "updated": 1})
+        self._tell_progress(**{"new" if there is OnTarget.NOTHING else "updated": 1})
 
     async def _copy_rows(
         self, table: str, head: Values, snapshot: Any, transaction: AsyncConnection
     ) -> None:
         """Copy the rows of a log that is new on the target, batch by batch, and read them back."""
-        log = _log(head)
+        log = _to_log(head)
         after = BEFORE_ALL
         async for page in scan_positions(self.source, log, table, snapshot):
-            for batch in _batches(page):
+            for batch in _split_page(page):
                 until = batch[-1].seq
                 ours = await self._read_rows(self.source, table, log, after, until, snapshot)
-                await self._insert(table, ours, head, transaction)
+                await self._insert_rows(table, ours, head, transaction)
                 back = await self._read_rows(self.target, table, log, after, until, transaction)
                 if not same_rows(ours, back):
                     raise _not_as_written(table, head)
-                self._tell(bytes=sum(row.stored for row in batch))
+                self._tell_progress(bytes=sum(row.stored for row in batch))
                 after = until
 
     async def _read_head(self, log: Log, transaction: AsyncConnection | None) -> Values | None:
         """Read the head of a log on the target."""
         statement = read_whole_head(self.target.dialect)
-        rows = _values(await run_query(self.target, statement, log.binds(), transaction))
+        rows = _to_values(await run_query(self.target, statement, log.binds(), transaction))
         return rows[0] if rows else None
 
     async def _read_rows(
@@ -667,7 +667,7 @@ class DatabaseCopy:
     ) -> list[Values]:
         """Read the rows of a log behind one position, up to another."""
         binds = log.binds() | {"p_after": after, "p_until": until}
-        return _values(
+        return _to_values(
             await run_query(db, read_rows_to_copy(db.dialect, table=table), binds, connection)
         )
 
@@ -689,7 +689,7 @@ class DatabaseCopy:
         if there is OnTarget.OTHER:
             raise _written_meanwhile(key)
         if there is OnTarget.SAME:
-            self._tell(unchanged=1)
+            self._tell_progress(unchanged=1)
             return
         with self._leaving_out(key):
             await self._check_item(items, vectors)
@@ -698,26 +698,26 @@ class DatabaseCopy:
         d, binds = self.target.dialect, _item_binds(key)
         if there is OnTarget.OLDER:
             seen = binds | {"p_version": theirs[0][0]["version"]}
-            if await self._write(forget_item(d, why="order"), seen, transaction) != 1:
+            if await self._execute_write(forget_item(d, why="order"), seen, transaction) != 1:
                 raise _written_meanwhile(key)
         if there is OnTarget.OTHER_VECTORS:
-            await self._write(delete_vectors(d), binds, transaction)
+            await self._execute_write(delete_vectors(d), binds, transaction)
         else:
-            await self._insert("store_items", items, key, transaction)
+            await self._insert_rows("store_items", items, key, transaction)
         if vectors:
             await self._insert_vectors(key, vectors, transaction)
         if not _same_item(ours, await self._read_item(self.target, key, transaction)):
             raise _not_as_written("store_items", key)
         written = len(items[0]["value"]) + sum(len(row["vector"]) for row in vectors)
-        self._tell(**{"new" if there is OnTarget.NOTHING else "updated": 1}, bytes=written)
+        self._tell_progress(**{"new" if there is OnTarget.NOTHING else "updated": 1}, bytes=written)
 
     async def _read_item(self, db: Database, key: Values, connection: Any) -> Item:
         binds = _item_binds(key)
-        items = _values(await run_query(db, read_whole_item(db.dialect), binds, connection))
+        items = _to_values(await run_query(db, read_whole_item(db.dialect), binds, connection))
         if not items:
             return [], []
         statement = read_embeddings(db.dialect, native=self._native_vectors[db])
-        vectors = _values(await run_query(db, statement, binds, connection))
+        vectors = _to_values(await run_query(db, statement, binds, connection))
         return items, [dict(row) | {"vector": comparable_vector(row["vector"])} for row in vectors]
 
     async def _insert_vectors(
@@ -744,7 +744,7 @@ class DatabaseCopy:
 
     # --- Writing -----------------------------------------------------------------------------
 
-    async def _insert(
+    async def _insert_rows(
         self, table: str, rows: Sequence[Values], of: Values, transaction: AsyncConnection
     ) -> None:
         """Insert rows into a table of the target; *of* names their log or item.
@@ -774,12 +774,12 @@ class DatabaseCopy:
             return
         binds = [{f"p_{name}": value for name, value in row.items()} for row in rows]
         try:
-            await self._write(statement, binds, transaction)
+            await self._execute_write(statement, binds, transaction)
         except UniqueViolation as error:
             raise _written_meanwhile(of) from error
-        self._tell(rows=len(rows))
+        self._tell_progress(rows=len(rows))
 
-    async def _write(
+    async def _execute_write(
         self, statement: Executable, binds: Parameters, transaction: AsyncConnection
     ) -> int:
         """Execute a statement on the target; return the number of rows it changed."""
@@ -787,7 +787,7 @@ class DatabaseCopy:
         answer = await self.target.run(program, WRITE_COPIED, connection=transaction)
         return answer.touched
 
-    def _tell(self, **more: int) -> None:
+    def _tell_progress(self, **more: int) -> None:
         """Add to the report and call *progress*."""
         counts: dict[str, Any] = {k: getattr(self.report, k) + v for k, v in more.items()}
         seconds = round(time.perf_counter() - self._started, 3)
@@ -833,15 +833,15 @@ def _same_item(ours: Item, theirs: Item) -> bool:
     return same_rows(ours[0], theirs[0]) and same_rows(ours[1], theirs[1], but="change")
 
 
-def _batches(page: ScanPage) -> Any:
+def _split_page(page: ScanPage) -> Any:
     return batches(page, lambda row: row.stored, most_rows=BATCH_ROWS, most=BATCH_BYTES)
 
 
-def _values(rows: Sequence[Any]) -> list[Values]:
+def _to_values(rows: Sequence[Any]) -> list[Values]:
     return [dict(row._mapping) for row in rows]
 
 
-def _log(head: Values) -> Log:
+def _to_log(head: Values) -> Log:
     return Log(*(head[name] for name in Log._fields))
 
 

@@ -82,7 +82,7 @@ async def distribute(
         AuthenticationFailed: the role does not own the tables.
         ReadOnly: *db* was opened read-only.
     """
-    cluster = _cluster(db.dialect)
+    cluster = _require_cluster(db.dialect)
     if parts is not None and not 0 < parts <= MAX_SHARDS:
         raise InvalidArgument(f"parts is a number of shards from 1 to {MAX_SHARDS}, not {parts!r}")
     total = len(migrate.TABLES) + 2
@@ -92,14 +92,14 @@ async def distribute(
             progress(Progress(done, total))
 
     def spread(connection: Connection) -> tuple[str, ...]:
-        before = _begin(connection, db, cluster)
+        before = _lock_and_check(connection, db, cluster)
         _refuse_other_distribution(before, parts)
         if not before.missing:
             return ()
         if obstacles := cluster.obstacles(connection, db.schema):
             raise CapabilityMissing(f"{'; '.join(obstacles)}. Nothing was changed")
         cluster.begin(connection, db.schema)
-        number = parts or _shards(before) or SHARDS_PER_NODE * before.nodes
+        number = parts or _number_of_shards(before) or SHARDS_PER_NODE * before.nodes
         commands = cluster.spread_commands(db.schema, number, before.missing)
         for done, command in enumerate(commands.values(), total - len(commands)):
             connection.exec_driver_sql(command)
@@ -107,7 +107,7 @@ async def distribute(
         return tuple(commands)
 
     def drop_old_copies(connection: Connection) -> int:
-        found = _begin(connection, db, cluster)
+        found = _lock_and_check(connection, db, cluster)
         if found.is_whole and found.old_bytes:
             cluster.drop_old_copies(connection, db.schema)
             return found.old_bytes
@@ -131,7 +131,7 @@ def script(dialect: Dialect, schema: str | None, parts: int | None) -> Sequence[
     return dialect.maintenance.distribution_commands(schema, parts)
 
 
-def _cluster(dialect: Dialect) -> Cluster:
+def _require_cluster(dialect: Dialect) -> Cluster:
     if dialect.cluster is None:
         raise CapabilityMissing(
             f"{dialect} does not spread tables over the nodes of a cluster; PostgreSQL with the "
@@ -140,7 +140,7 @@ def _cluster(dialect: Dialect) -> Cluster:
     return dialect.cluster
 
 
-def _begin(connection: Connection, db: Database, cluster: Cluster) -> Distribution:
+def _lock_and_check(connection: Connection, db: Database, cluster: Cluster) -> Distribution:
     """Lock out migrations, and refuse what is no coordinator or not at this release's revision."""
     found = cluster.read(connection, db.schema)
     if found is None:
@@ -185,6 +185,6 @@ def _refuse_other_distribution(found: Distribution, parts: int | None) -> None:
             )
 
 
-def _shards(found: Distribution) -> int | None:
+def _number_of_shards(found: Distribution) -> int | None:
     """Return the number of shards of the tables that are spread, for those that follow them."""
     return next((table.shards for table in found.tables if table.column is not None), None)

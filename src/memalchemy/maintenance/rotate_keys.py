@@ -327,13 +327,13 @@ class KeyRotation:
     async def survey(self) -> RotationReport:
         """Count the rows under each key; change nothing."""
         await self._read_registered_keys()
-        counts = await self._count()
+        counts = await self._count_stored()
         vectors = await self._count_forbidden_vectors()
         if counts.unreadable or None in (*counts.rows, *counts.items):
             for table in TABLES:
                 async for rows in self._list_due(table):
                     _add_names(self._adopted, (row for row in rows if self._is_suspect(row)))
-        return self._report(counts, counts.words, vectors)
+        return self._make_report(counts, counts.words, vectors)
 
     async def run(self, drop_vectors: bool) -> RotationReport:
         """Encrypt everything with the first key."""
@@ -346,7 +346,7 @@ class KeyRotation:
                 ",) (--readable vectors)."
             )
         await self._read_registered_keys()
-        counts = await self._count()
+        counts = await self._count_stored()
         self._total = counts.due
         if counts.words and not self._drop_words and (lost := await self._count_losses()):
             raise Conflict(
@@ -361,7 +361,7 @@ class KeyRotation:
                 break
             for table in TABLES:
                 await self._rotate_table(table)
-            counts = await self._count()
+            counts = await self._count_stored()
         counts.unreadable += await self._count_strays()
         await self._unregister_unused_keys(counts)
         if vectors:
@@ -370,8 +370,8 @@ class KeyRotation:
             words = self._foreign_removed
         if words or vectors:
             await self.db.run(partial(sweep_indexes, self.db.dialect), WRITE_ROWS, event=self.event)
-        self._tell(self._total)
-        return self._report(counts, words, vectors)
+        self._tell_progress(self._total)
+        return self._make_report(counts, words, vectors)
 
     async def _drop_vectors(self) -> None:
         """Remove all vectors, some hundred items at a time: a signed item tells which it has."""
@@ -379,7 +379,7 @@ class KeyRotation:
         binds = {**self._binds, "p_limit": MAX_LISTED}
         while True:
             left = len(self._unread.errors)
-            found = await self._read(listing, binds, ("key",))
+            found = await self._read_readable_rows(listing, binds, ("key",))
             for tenant, some in groupby(found, key=attrgetter("tenant")):
                 items = [(row.namespace, row.key) for row in some]
                 drop = partial(self._drop_vectors_of, tenant)
@@ -397,20 +397,20 @@ class KeyRotation:
 
     # --- Which rows are due ------------------------------------------------------------------
 
-    async def _count(self) -> StoredCounts:
+    async def _count_stored(self) -> StoredCounts:
         counts = StoredCounts()
         for table in TABLES:
             statement = count_rows_by_encryption(self.db.dialect, table=table, scope=self._scope)
             by_key = counts.rows if table == "deltas" else counts.items
-            for row in await self._read(statement, self._binds, ("number",), counts):
-                by_key[_leading(row)] += row.number
+            for row in await self._read_readable_rows(statement, self._binds, ("number",), counts):
+                by_key[_leading_bytes(row)] += row.number
                 if self._is_due(row):
                     counts.due += row.number
                 if self._has_forbidden_words(row):
                     counts.words += row.number
         return counts
 
-    async def _read(
+    async def _read_readable_rows(
         self,
         statement: Executable,
         binds: Mapping[str, Any],
@@ -455,7 +455,9 @@ class KeyRotation:
         """Note the rows of the tenant's logs that name another tenant; return their number."""
         if self._scope == "all":
             return 0  # they are listed by what they say, and do not open there
-        found = await self._read(list_strays(self.db.dialect), self._binds, ("log_id", "seq"))
+        found = await self._read_readable_rows(
+            list_strays(self.db.dialect), self._binds, ("log_id", "seq")
+        )
         for row in found:
             what = f"{_name_of(row)}: it says another tenant than its log"
             self._damaged[_key_of("deltas", row)] = what
@@ -471,7 +473,7 @@ class KeyRotation:
 
     def _is_due(self, row: Any) -> bool:
         """Return whether a row is to be written anew."""
-        return _leading(row) != self.db.keyring.prefix or self._has_forbidden_words(row)
+        return _leading_bytes(row) != self.db.keyring.prefix or self._has_forbidden_words(row)
 
     def _has_forbidden_words(self, row: Any) -> bool:
         keyring = self.db.keyring
@@ -508,7 +510,7 @@ class KeyRotation:
             due: list[Any] = []
             refused: list[Any] = []
             for row in page:
-                leading = _leading(row)
+                leading = _leading_bytes(row)
                 if not self._is_due(row):
                     continue
                 if leading is None:
@@ -539,10 +541,10 @@ class KeyRotation:
                 read = self._read_rows if table == "deltas" else self._read_items
                 stored = await read(batch)
                 size = sum(len(row.sealed.payload) for row in stored)
-                changes = await off_loop(size, partial(self._encrypt, table, stored))
-                await self._register({change.listed.tenant for change in changes})
+                changes = await off_loop(size, partial(self._encrypt_rows, table, stored))
+                await self._register_first_key({change.listed.tenant for change in changes})
                 await self._note_lost_words(table, changes)
-                written = await self._write(changes)
+                written = await self._write_changes(changes)
                 _add_names(
                     self._adopted,
                     (
@@ -553,7 +555,7 @@ class KeyRotation:
                 )
                 self._rotated += len(written)
                 self._foreign_removed += sum(change.name in self._foreign for change in written)
-                self._tell(len(batch))
+                self._tell_progress(len(batch))
 
     async def _read_rows(self, batch: Sequence[Any]) -> list[StoredRow]:
         """Read the listed rows of logs with their payloads."""
@@ -564,7 +566,7 @@ class KeyRotation:
             binds = of_this_log | {"p_low": min(listed), "p_high": max(listed)}
             statement = read_payloads(self.db.dialect)
             named = partial(_named_as_listed, "deltas", listed, attrgetter("seq"))
-            for row in await self._read(statement, binds, ("seq",), named=named):
+            for row in await self._read_readable_rows(statement, binds, ("seq",), named=named):
                 if row.seq in listed:
                     sealed = StoredPayload(row.codec, row.checksum, bytes(row.payload))
                     key = of_this_log | {"p_seq": row.seq}
@@ -585,7 +587,9 @@ class KeyRotation:
                     _named_as_listed, "store_items", listed, attrgetter("namespace", "key")
                 )
                 key_columns = ("namespace", "key")
-                for row in await self._read(read_values(d), binds, key_columns, named=named):
+                for row in await self._read_readable_rows(
+                    read_values(d), binds, key_columns, named=named
+                ):
                     sealed = StoredPayload(row.codec, row.checksum, bytes(row.value))
                     key = {"k_tenant": tenant, "k_namespace": row.namespace, "k_key": row.key}
                     key["p_version"] = row.version
@@ -596,7 +600,7 @@ class KeyRotation:
         order = [(row.tenant, row.namespace, row.key) for row in batch]
         return [found[name] for name in order if name in found]
 
-    def _encrypt(self, table: str, rows: Sequence[StoredRow]) -> list[RewrittenRow]:
+    def _encrypt_rows(self, table: str, rows: Sequence[StoredRow]) -> list[RewrittenRow]:
         """Return the changes that write *rows* under the first key; damaged rows have none."""
         changes: list[RewrittenRow] = []
         for row in rows:
@@ -606,7 +610,7 @@ class KeyRotation:
                 _add_names(self._refused, [row.listed])
                 continue
             try:
-                new = _under_first_key(self.db.keyring, row.sealed, row.place)
+                new = _encrypt_with_first_key(self.db.keyring, row.sealed, row.place)
             except (Corrupt, KeyMissing) as error:
                 key = _key_of(table, row.listed)
                 self._damaged[key] = f"{_name_of(row.listed)}: {error}"
@@ -621,11 +625,11 @@ class KeyRotation:
                 "p_field_terms": OTHERS,
             }
             grows = was_plain and table == "deltas"
-            statement = self._statement(table, row.listed)
+            statement = self._statement_of_rewrite(table, row.listed)
             changes.append(RewrittenRow(statement, binds, row.listed, grows, was_plain, name))
         return changes
 
-    def _statement(self, table: str, listed: Any) -> Executable:
+    def _statement_of_rewrite(self, table: str, listed: Any) -> Executable:
         """Return the statement that writes a row anew, without words that it may not have."""
         d, keyring = self.db.dialect, self.db.keyring
         # Without `drop_words`, others have written them since the rotation began: they are left.
@@ -652,7 +656,7 @@ class KeyRotation:
             await note_lost_words(self.db.for_tenant(tenant), new)
             self._noted.update((tenant, *name) for name in new)
 
-    async def _write(self, changes: Sequence[RewrittenRow]) -> Sequence[RewrittenRow]:
+    async def _write_changes(self, changes: Sequence[RewrittenRow]) -> Sequence[RewrittenRow]:
         """Write rows anew in one transaction, those that are still what was read.
 
         Rows that their signatures do not prove are left. Returns the changes without those.
@@ -681,7 +685,7 @@ class KeyRotation:
             if len(changes) == 1:
                 self._damaged[changes[0].name] = f"{_name_of(changes[0].listed)}: {error}"
                 return []
-            return [one for change in changes for one in await self._write([change])]
+            return [one for change in changes for one in await self._write_changes([change])]
         return changes
 
     # --- The registry of keys ----------------------------------------------------------------
@@ -691,7 +695,7 @@ class KeyRotation:
         for row in await self._registered_keys():
             self._registered_before.setdefault(row.tenant, set()).add(row.key)
 
-    async def _register(self, tenants: set[str]) -> None:
+    async def _register_first_key(self, tenants: set[str]) -> None:
         """Register the first key of tenants, before anything of them is under it."""
         first = self.db.keyring.first_id
         assert first is not None
@@ -708,7 +712,7 @@ class KeyRotation:
         used = {encryption.key_id(one) for one in (*counts.rows, *counts.items) if one is not None}
         first = self.db.keyring.first_id
         if first in used and self._scope == "tenant":
-            await self._register({self.db.tenant})
+            await self._register_first_key({self.db.tenant})
         older = [(row.tenant, row.key) for row in await self._registered_keys() if row.key != first]
         unused = [(tenant, key) for tenant, key in older if key not in used]
         strange = self._missing - {key for _, key in older}
@@ -726,7 +730,7 @@ class KeyRotation:
 
     # --- Report ------------------------------------------------------------------------------
 
-    def _report(self, counts: StoredCounts, words: int, vectors: int) -> RotationReport:
+    def _make_report(self, counts: StoredCounts, words: int, vectors: int) -> RotationReport:
         keyring = self.db.keyring
         uses = []
         for leading in sorted({*counts.rows, *counts.items}, key=lambda one: one or b""):
@@ -758,18 +762,18 @@ class KeyRotation:
             needed_keys=tuple(self._needed),
         )
 
-    def _tell(self, more: int) -> None:
+    def _tell_progress(self, more: int) -> None:
         self._done = min(self._done + more, self._total)
         if self._progress is not None:
             self._progress(Progress(self._done, self._total))
 
 
-def _leading(row: Any) -> bytes | None:
+def _leading_bytes(row: Any) -> bytes | None:
     """Return the bytes with which the payload of an encrypted row begins: they name its key."""
     return None if row.begins is None else bytes(row.begins)
 
 
-def _under_first_key(keyring: Keyring, stored: StoredPayload, place: Place) -> StoredPayload:
+def _encrypt_with_first_key(keyring: Keyring, stored: StoredPayload, place: Place) -> StoredPayload:
     """Encrypt a payload with the first key; one that is not encrypted is checked first."""
     if encryption.is_encrypted(stored.codec):
         stored = keyring.decrypt(*stored, place)
@@ -846,11 +850,11 @@ def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
     return and_(of_tenant, is_not_local()) if table is ITEMS else of_tenant
 
 
-def _payload(table: Table) -> Any:
+def _payload_column(table: Table) -> Any:
     return table.c.payload if table is DELTAS else table.c.value
 
 
-def _state(dialect: Dialect, table: Table) -> list[Any]:
+def _state_columns(dialect: Dialect, table: Table) -> list[Any]:
     """Return columns that say how a row is stored.
 
     They are its ``codec``; of an encrypted one the bytes that it ``begins`` with; whether it
@@ -865,9 +869,9 @@ def _state(dialect: Dialect, table: Table) -> list[Any]:
         fields = case((and_(ITEMS.c.field_terms.is_not(None), others), yes), else_=no)
     return [
         table.c.codec.label("codec"),
-        case((is_encrypted, dialect.statements.leading_bytes(_payload(table), PREFIX_BYTES))).label(
-            "begins"
-        ),
+        case(
+            (is_encrypted, dialect.statements.leading_bytes(_payload_column(table), PREFIX_BYTES))
+        ).label("begins"),
         case((table.c.search_text.is_not(None), yes), else_=no).label("has_words"),
         fields.label("has_fields"),
     ]
@@ -875,9 +879,11 @@ def _state(dialect: Dialect, table: Table) -> list[Any]:
 
 @statement(unproven=COUNTED, table=tuple(TABLES), scope=SCOPES)
 def count_rows_by_encryption(dialect: Dialect, table: str, scope: str) -> Executable:
-    """Count the rows of a table by how they are stored, see `_state`."""
+    """Count the rows of a table by how they are stored, see `_state_columns`."""
     source = TABLES[table].table
-    inner = select(*_state(dialect, source)).where(_in_scope(source, scope)).subquery("stored")
+    inner = (
+        select(*_state_columns(dialect, source)).where(_in_scope(source, scope)).subquery("stored")
+    )
     columns = list(inner.c)
     return select(*columns, func.count().label("number")).group_by(*columns)
 
@@ -895,8 +901,8 @@ def list_rows(dialect: Dialect, table: str, scope: str, after: bool) -> Executab
         select(
             *(source.c[name] for name in key if name != "tenant"),
             *names,
-            *_state(dialect, source),
-            dialect.statements.byte_length(_payload(source)).label("stored"),
+            *_state_columns(dialect, source),
+            dialect.statements.byte_length(_payload_column(source)).label("stored"),
         )
         .select_from(rows)
         .where(_in_scope(source, scope))

@@ -78,7 +78,7 @@ def epoch_of_copy(head: Values) -> int:
     its times: as long as `is_unchanged_copy` holds, nobody has written to the copy.
     """
     nonce = secrets.randbits(_EPOCH_HALF_BITS)
-    return nonce << _EPOCH_HALF_BITS | _digest(nonce, head)
+    return nonce << _EPOCH_HALF_BITS | _digest_of_head(nonce, head)
 
 
 def is_unchanged_copy(head: Values) -> bool:
@@ -87,21 +87,21 @@ def is_unchanged_copy(head: Values) -> bool:
     The epoch of a log that was never copied is taken for that of a copy with a probability of 2⁻³¹.
     """
     nonce, digest = divmod(int(head["epoch"]), 1 << _EPOCH_HALF_BITS)
-    return digest == _digest(nonce, head)
+    return digest == _digest_of_head(nonce, head)
 
 
-def _digest(nonce: int, head: Values) -> int:
-    text = repr((nonce, sorted((k, _plain(v)) for k, v in head.items() if k != "epoch")))
+def _digest_of_head(nonce: int, head: Values) -> int:
+    text = repr((nonce, sorted((k, _plain_value(v)) for k, v in head.items() if k != "epoch")))
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest) % (1 << _EPOCH_HALF_BITS)
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Return *value* in a form that is the same whichever database it was read from."""
     if isinstance(value, dict):
-        return sorted((key, _plain(item)) for key, item in value.items())
+        return sorted((key, _plain_value(item)) for key, item in value.items())
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_plain_value(item) for item in value]
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, UUID):

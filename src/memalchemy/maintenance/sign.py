@@ -179,7 +179,9 @@ async def sign(
         if thread_id is None:
             await run.sign_items()
             older = await _older_keys(one)
-            if not (dry_run or run.report.refused_count) and await _finish(one, older, report):
+            if not (dry_run or run.report.refused_count) and await _finish_signing(
+                one, older, report
+            ):
                 unregistered.update(older)
             else:
                 still_used.update(older)
@@ -234,7 +236,7 @@ async def _older_keys(db: Database) -> list[str]:
     return sorted(key for key in await _registered_keys(db) if key != db.signing.first_id)
 
 
-async def _finish(db: Database, older: Sequence[str], report: SigningReport) -> bool:
+async def _finish_signing(db: Database, older: Sequence[str], report: SigningReport) -> bool:
     """Unregister *older* keys, and note that no signature of version 1 is left.
 
     Do so once a look at everything has found no such row: a process that has an older key first, or
@@ -308,7 +310,7 @@ class _Run:
         name, damage = f"thread {row.thread_id!r} in {row.namespace}", Damage()
         try:
             with damage.noted():
-                self.report.signed += await self._run(program)
+                self.report.signed += await self._run_program(program)
         except _Refused as refused:
             name = f"{name}: {refused}"
             self.report.refuse(self._db.tenant, name, refused.__cause__ or refused)
@@ -319,7 +321,7 @@ class _Run:
         for error in damage.errors:
             self.report.refuse(self._db.tenant, name, error)
 
-    async def _run(self, program: Callable[[], Program[int]]) -> int:
+    async def _run_program(self, program: Callable[[], Program[int]]) -> int:
         if self._dry_run:
             return await self._db.run(program, READ)
         return await self._db.run(program, WRITE_COPIED)
@@ -331,7 +333,7 @@ class _Run:
         if not heads:
             return 0
         head = heads[0]
-        with self._refusing("its head"):
+        with self._refusing_unsigned_content("its head"):
             sums = keys.check_head(head.signature, head_content(head))
             found = yield from read_signatures(d, log_id)
             if sums is not None and not self._resigns and sum_up(keys, found) != sums:
@@ -356,7 +358,7 @@ class _Run:
                 signing = []
                 for row in rows:
                     content, words = parts_of_log_row(table, row, log_id)
-                    with self._refusing(f"position {row.seq}"):
+                    with self._refusing_unsigned_content(f"position {row.seq}"):
                         keys.check_whole(row.signature, content, words)
                     if not keys.is_up_to_date(row.signature) or self._resigns:
                         place = {"k_log_id": log_id, "p_seq": row.seq}
@@ -370,7 +372,7 @@ class _Run:
         return count
 
     @contextmanager
-    def _refusing(self, what: str) -> Iterator[None]:
+    def _refusing_unsigned_content(self, what: str) -> Iterator[None]:
         """Raise `_Refused` if a row is not what was signed, unless it is to be signed as it is."""
         try:
             yield
@@ -404,7 +406,7 @@ class _Run:
     async def _sign_some_items(self, keys: Sequence[tuple[str, str]]) -> int:
         refused, count = list(self.report.refused), self.report.refused_count
         try:
-            return await self._run(partial(self._page_program, keys))
+            return await self._run_program(partial(self._page_program, keys))
         except ERRORS:  # they are signed one by one then, and refused again
             self.report.refused[:], self.report.refused_count = refused, count
             raise
@@ -427,7 +429,7 @@ class _Run:
                 for row in vectors
                 if (one := self._signed_vector(row, versions.get((row.namespace, row.key))))
             ]
-            sets = _sets_of_vectors(vectors, new_vectors)
+            sets = _vectors_by_item(vectors, new_vectors)
             new_items = [one for row in items if (one := self._signed_item(row, sets))]
             signed += len(new_items) + len(new_vectors)
             if new_items and not self._dry_run:
@@ -477,7 +479,7 @@ class _Run:
     ) -> bool:
         """Return whether a row is what was signed; report one that is refused."""
         try:
-            with self._refusing(what):
+            with self._refusing_unsigned_content(what):
                 self._keys.check_whole(row.signature, content, words)
                 if words is not None:
                     self._keys.check_vectors(row.signature, vectors)
@@ -495,7 +497,7 @@ class _VectorSet(NamedTuple):
     after: list[bytes | None]
 
 
-def _sets_of_vectors(
+def _vectors_by_item(
     rows: Iterable[Any], signing: Iterable[Mapping[str, Any]]
 ) -> dict[tuple[str, str], _VectorSet]:
     """Return the vectors of items, by namespace and key; *signing* has new signatures of some."""
@@ -533,7 +535,7 @@ def list_log_keys(dialect: Dialect, scope: str, after: bool) -> Executable:
 def list_items_to_sign(dialect: Dialect, after: bool) -> Executable:
     """Select a page of the keys of items, in their order, without those that are never signed."""
     names = ("namespace", "key")
-    query = select(*(ITEMS.c[name] for name in names)).where(_of_tenant(), is_not_local())
+    query = select(*(ITEMS.c[name] for name in names)).where(_is_of_tenant(), is_not_local())
     if after:
         query = query.where(after_key(dialect, ITEMS, names))
     return query.order_by(*(ITEMS.c[name] for name in names)).limit(bindparam("p_limit"))
@@ -545,9 +547,9 @@ def read_items_to_sign(dialect: Dialect) -> Executable:
     columns = [
         ITEMS.c[name] for name in ("namespace", "key", *ITEM.signed, *ITEM.words, "signature")
     ]
-    where = and_(_of_tenant(), is_listed(dialect, ITEMS))
+    where = and_(_is_of_tenant(), is_listed(dialect, ITEMS))
     return select(*columns).where(where)
 
 
-def _of_tenant() -> ColumnElement[bool]:
+def _is_of_tenant() -> ColumnElement[bool]:
     return ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)

@@ -225,7 +225,7 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
     d = db.dialect
     threads = await run_query(db, count_live_threads(d), binds)
     (checkpoints,) = await run_query(db, measure_checkpoints(d), binds)
-    held = _frameworks(await run_query(db, measure_namespaces(d), binds))
+    held = _sum_by_framework(await run_query(db, measure_namespaces(d), binds))
     kinds = await run_query(db, measure_kinds(d), binds)
     (growth,) = await run_query(db, measure_growth(d), binds | since)
     logs = await run_query(db, measure_largest_logs(d), binds)
@@ -245,7 +245,7 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
         raw_bytes=sum(one.raw_bytes for one in held),
         stored_bytes=sum(one.stored_bytes for one in held),
         frameworks=held,
-        kinds=tuple(sorted(_kinds(kinds, items, vectors), key=lambda kind: -kind.bytes)),
+        kinds=tuple(sorted(_list_kinds(kinds, items, vectors), key=lambda kind: -kind.bytes)),
         growth=tuple(
             Growth(
                 days,
@@ -266,7 +266,7 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
     )
 
 
-def _frameworks(namespaces: Any) -> tuple[Framework, ...]:
+def _sum_by_framework(namespaces: Any) -> tuple[Framework, ...]:
     """Return the sums of a tenant's namespaces by their first part."""
     found: dict[str, list[int]] = {}
     for row in namespaces:
@@ -278,7 +278,7 @@ def _frameworks(namespaces: Any) -> tuple[Framework, ...]:
     return tuple(sorted(made, key=lambda one: (-one.stored_bytes, one.name)))
 
 
-def _kinds(log_kinds: Any, items: Any, vectors: Any) -> Iterator[Kind]:
+def _list_kinds(log_kinds: Any, items: Any, vectors: Any) -> Iterator[Kind]:
     for row in log_kinds:
         yield Kind(row.kind, row.entries, int(row.payload_bytes))
     for name, rows, held in (
@@ -304,11 +304,11 @@ async def _measure_pieces(db: Database) -> tuple[tuple[Piece, ...], bool]:
     if d.maintenance.sizes(exact) is None:
         return (), False
     rows = await run_query(db, sizes(d, exact=exact), {"p_schema": db.schema})
-    pieces = sorted(map(_piece, rows), key=lambda piece: (-piece.bytes, piece.name))
+    pieces = sorted(map(_to_piece, rows), key=lambda piece: (-piece.bytes, piece.name))
     return tuple(pieces), not exact
 
 
-def _piece(row: Any) -> Piece:
+def _to_piece(row: Any) -> Piece:
     kind = "text index" if row.name.startswith(TEXT_INDEX_PREFIXES) else row.kind
     owner = row.owner
     for index, table in TEXT_INDEXES.items():
@@ -363,7 +363,7 @@ async def reclaim(
         elif db.dialect.maintenance.step("tables") is not None:
             result = await _reclaim_tables(db, full, progress, event)
         else:
-            result = await _advise(db, full)
+            result = await _name_commands(db, full)
         event.details |= {"before": result.before, "after": result.after}
     return result
 
@@ -477,7 +477,7 @@ def _total_bytes(tables: dict[str, Any]) -> int:
     return sum(int(table.bytes) for table in tables.values())
 
 
-async def _advise(db: Database, full: bool) -> Reclaimed:
+async def _name_commands(db: Database, full: bool) -> Reclaimed:
     """Name the commands for a database that an application cannot shrink."""
     pieces, _ = await _measure_pieces(db)
     total = sum(piece.bytes for piece in pieces) if pieces else None
@@ -519,7 +519,7 @@ def measure_checkpoints(dialect: Dialect) -> Executable:
     )
 
 
-def _lengths(dialect: Dialect) -> tuple[Any, Any]:
+def _sums_of_bytes(dialect: Dialect) -> tuple[Any, Any]:
     """Return the sums of the bytes of payloads and of search text."""
     payload = func.sum(dialect.statements.byte_length(DELTAS.c.payload))
     return payload, func.coalesce(func.sum(dialect.statements.byte_length(DELTAS.c.search_text)), 0)
@@ -528,7 +528,7 @@ def _lengths(dialect: Dialect) -> tuple[Any, Any]:
 @statement(unproven=COUNTED)
 def measure_kinds(dialect: Dialect) -> Executable:
     """Sum the sizes of a tenant's rows of logs by kind."""
-    payload, text = _lengths(dialect)
+    payload, text = _sums_of_bytes(dialect)
     return (
         select(
             DELTAS.c.kind,
@@ -602,7 +602,7 @@ def _same_row(table: Table) -> Any:
 @statement(unproven=COUNTED)
 def measure_largest_logs(dialect: Dialect) -> Executable:
     """Select the largest logs of a tenant, and the number of its logs."""
-    payload, text = _lengths(dialect)
+    payload, text = _sums_of_bytes(dialect)
     held = (
         select(DELTAS.c.log_id, func.count().label("entries"), (payload + text).label("held"))
         .where(DELTAS.c.tenant == bindparam("k_tenant"))
@@ -622,7 +622,8 @@ def measure_largest_logs(dialect: Dialect) -> Executable:
 def measure_items(dialect: Dialect) -> Executable:
     """Sum the sizes of a tenant's items, without those that memalchemy keeps for itself."""
     own = and_(
-        ITEMS.c.namespace >= _path("p_internal"), ITEMS.c.namespace < _path("p_internal_end")
+        ITEMS.c.namespace >= _namespace_bind("p_internal"),
+        ITEMS.c.namespace < _namespace_bind("p_internal_end"),
     )
     text = func.coalesce(func.sum(dialect.statements.byte_length(ITEMS.c.search_text)), 0)
     fields = func.coalesce(func.sum(dialect.statements.byte_length(ITEMS.c.field_terms)), 0)
@@ -638,7 +639,7 @@ def measure_items(dialect: Dialect) -> Executable:
     ).where(ITEMS.c.tenant == bindparam("k_tenant"), not_(own))
 
 
-def _path(name: str) -> Any:
+def _namespace_bind(name: str) -> Any:
     return bindparam(name, type_=ITEMS.c.namespace.type)
 
 

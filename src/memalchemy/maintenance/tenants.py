@@ -41,16 +41,16 @@ async def enforce(
         AuthenticationFailed: the role does not own the tables.
         ReadOnly: *db* was opened read-only.
     """
-    wall = _wall(db.dialect)
+    wall = _require_row_level_security(db.dialect)
 
     def job(connection: Connection) -> None:
-        _begin(connection, db)
+        _lock_and_check(connection, db)
         _refuse_cluster(connection, db)
         statements = wall.enforce(db.schema, migrate.TABLES, admins)
         state = read_wall_state(connection, db.dialect, db.schema)
         if leakproof and state.is_superuser and state.leaky:
             statements += wall.mark_leakproof()
-        _execute(connection, statements)
+        _execute_all(connection, statements)
 
     await db.run_sync(job)
     return await db.tenant_wall()
@@ -64,12 +64,12 @@ async def release(db: Database) -> TenantWall:
     Raises:
         CapabilityMissing, SchemaOutdated, AuthenticationFailed, ReadOnly: as of `enforce`.
     """
-    wall = _wall(db.dialect)
+    wall = _require_row_level_security(db.dialect)
 
     def job(connection: Connection) -> None:
-        _begin(connection, db)
+        _lock_and_check(connection, db)
         disable = not read_wall_state(connection, db.dialect, db.schema).has_other_policies
-        _execute(connection, wall.release(db.schema, migrate.TABLES, disable=disable))
+        _execute_all(connection, wall.release(db.schema, migrate.TABLES, disable=disable))
 
     await db.run_sync(job)
     return await db.tenant_wall()
@@ -81,7 +81,7 @@ async def status(db: Database) -> TenantWall:
     Raises:
         CapabilityMissing: the database has no row-level security.
     """
-    _wall(db.dialect)
+    _require_row_level_security(db.dialect)
     return await db.tenant_wall()
 
 
@@ -92,17 +92,17 @@ def enforce_script(
 
     With *leakproof* the last ones, behind a comment, are for a superuser.
     """
-    wall = _wall(dialect)
+    wall = _require_row_level_security(dialect)
     marks = ["-- As a superuser:", *wall.mark_leakproof()] if leakproof else []
     return [*wall.enforce(schema, migrate.TABLES, admins), *marks]
 
 
 def release_script(dialect: Dialect, schema: str | None) -> list[str]:
     """Return the statements of `release` for tables without other policies."""
-    return _wall(dialect).release(schema, migrate.TABLES, disable=True)
+    return _require_row_level_security(dialect).release(schema, migrate.TABLES, disable=True)
 
 
-def _wall(dialect: Dialect) -> RowLevelSecurity:
+def _require_row_level_security(dialect: Dialect) -> RowLevelSecurity:
     if dialect.row_level_security is None:
         raise CapabilityMissing(
             f"{dialect} has no row-level security by a setting of the transaction; PostgreSQL has. "
@@ -111,7 +111,7 @@ def _wall(dialect: Dialect) -> RowLevelSecurity:
     return dialect.row_level_security
 
 
-def _begin(connection: Connection, db: Database) -> None:
+def _lock_and_check(connection: Connection, db: Database) -> None:
     """Lock out migrations, and check the schema, but not the policies that are about to change."""
     db.dialect.maintenance.lock_migrations(connection, db.schema)
     migrate.check(connection, schema=db.schema, tables=True)
@@ -128,6 +128,6 @@ def _refuse_cluster(connection: Connection, db: Database) -> None:
         )
 
 
-def _execute(connection: Connection, statements: Sequence[str]) -> None:
+def _execute_all(connection: Connection, statements: Sequence[str]) -> None:
     for one in statements:
         connection.exec_driver_sql(one)

@@ -71,7 +71,7 @@ class OwnWords:
         for row in await run_query(db, read_worded_row(db.dialect), at):
             if row.kind == "entry":
                 place = row_place(db.tenant, log.key, row.seq, "entry", None)
-                value = await off_loop(len(row.payload), partial(_open, db, row, place))
+                value = await off_loop(len(row.payload), partial(_open_value, db, row, place))
                 return may_be_item_search_text(row.search_text, value, {})
             if self._states is None or self._states.log != log:
                 self._states = StatesOfLog(db, log, index_text=True)
@@ -93,7 +93,7 @@ async def _item_has(db: Database, named: Any) -> bool:
             if row.signature is not None:
                 return True
         place = item_place(db.tenant, row.namespace, row.key, row.version)
-        value = await off_loop(len(row.value), partial(_open, db, row, place))
+        value = await off_loop(len(row.value), partial(_open_value, db, row, place))
         metadata: Mapping[str, Any] = row.meta or {}
         has_text = row.search_text is not None and not db.keyring.is_readable("text")
         if has_text and may_be_item_search_text(row.search_text, value, metadata):
@@ -114,7 +114,7 @@ def _has_own_terms(stored: str | None, value: Any, metadata: Mapping[str, Any]) 
     return not own.isdisjoint(found) and may_be_field_terms(stored, value, metadata)
 
 
-def _open(db: Database, row: Any, place: Any) -> Any:
+def _open_value(db: Database, row: Any, place: Any) -> Any:
     payload = bytes(row.payload if "payload" in row._mapping else row.value)
     codec, checksum, opened = db.keyring.decrypt(row.codec, row.checksum, payload, place)
     return decode_payload(opened, checksum, codec)

@@ -280,8 +280,8 @@ class WordRebuild:
     async def run(self, databases: Sequence[Database]) -> None:
         """Rebuild what rows lack, tenant by tenant."""
         for db in databases:
-            self._total += await self._count(db)
-        self._tell(0)
+            self._total += await self._count_rows(db)
+        self._tell_progress(0)
         for db in databases:
             self._lost = await read_lost_words(db)
             left = self.left
@@ -291,7 +291,7 @@ class WordRebuild:
                 await self._rebuild_items(db)
                 if not self.dry_run and self.left == left and db.keyring.is_readable("text"):
                     await _delete_notes(db, self._lost)
-        self._tell(self._total)
+        self._tell_progress(self._total)
 
     @property
     def unnamed_namespaces(self) -> list[WordlessNamespace]:
@@ -308,7 +308,7 @@ class WordRebuild:
             seconds=round(seconds, 3),
         )
 
-    def _tell(self, more: int) -> None:
+    def _tell_progress(self, more: int) -> None:
         self._done = min(self._done + more, self._total)
         if self.progress is not None:
             self.progress(Progress(self._done, self._total))
@@ -318,27 +318,27 @@ class WordRebuild:
             return True
         return namespace.startswith(tuple(self._namespaces))
 
-    async def _count(self, db: Database) -> int:
+    async def _count_rows(self, db: Database) -> int:
         scope = "tenant" if self._thread_id is None else "thread"
         tables = TABLES if self._thread_id is None else TABLES[:1]
         number = 0
         for table in tables:
             statement = count_wordless(db.dialect, table=table, scope=scope)
-            number += (await run_query(db, statement, self._binds(db)))[0][0]
+            number += (await run_query(db, statement, self._scope_binds(db)))[0][0]
         return number
 
-    def _binds(self, db: Database) -> dict[str, Any]:
+    def _scope_binds(self, db: Database) -> dict[str, Any]:
         binds = {"k_tenant": db.tenant}
         return binds if self._thread_id is None else binds | {"k_thread_id": self._thread_id}
 
-    async def _list(self, db: Database, table: str) -> AsyncGenerator[Sequence[Any]]:
+    async def _list_rows(self, db: Database, table: str) -> AsyncGenerator[Sequence[Any]]:
         scope = "tenant" if self._thread_id is None else "thread"
         key = ("log_id", "seq") if table == "deltas" else ("namespace", "key")
         unread = Damage()
         pages = scan(
             db,
             lambda after: list_wordless(db.dialect, table=table, scope=scope, after=after),
-            self._binds(db),
+            self._scope_binds(db),
             key,
             size=PAGE,
             damage=unread,
@@ -348,7 +348,9 @@ class WordRebuild:
         self.left += len(unread.errors)
         self.damaged += len(unread.errors)
 
-    async def _write(self, db: Database, changes: Sequence[NewWords], examined: int) -> None:
+    async def _write_changes(
+        self, db: Database, changes: Sequence[NewWords], examined: int
+    ) -> None:
         """Write words in one transaction, of the rows that are still what was read."""
 
         def program() -> Program[dict[str, int]]:
@@ -369,14 +371,14 @@ class WordRebuild:
                     raise
                 if len(changes) > 1:
                     for change in changes:
-                        await self._write(db, [change], 0)
+                        await self._write_changes(db, [change], 0)
                 else:
                     self._leave_unread(error)
             else:
                 for kind, number in touched.items():
                     self.rebuilt[kind] += number
                 self.left += len(changes) - sum(touched.values())
-        self._tell(examined)
+        self._tell_progress(examined)
 
     def _leave_unread(self, error: MemalchemyError) -> None:
         """Count a row that was left because of *error*."""
@@ -389,7 +391,7 @@ class WordRebuild:
         """Rebuild the words of states and entries, log by log."""
         log: Log | None = None
         states = StatesOfLog(db, Log(db.tenant, "", "/"), self._index_text)
-        async for page in self._list(db, "deltas"):
+        async for page in self._list_rows(db, "deltas"):
             for batch in batches(page, lambda row: row.stored, most_rows=BATCH_ROWS):
                 changes: list[NewWords] = []
                 for names, rows in groupby(batch, lambda row: (row.thread_id, row.namespace)):
@@ -399,7 +401,7 @@ class WordRebuild:
                         log = Log(db.tenant, *names)
                         states = StatesOfLog(db, log, self._index_text)
                     changes += await self._words_of_log(states, list(rows))
-                await self._write(db, changes, len(batch))
+                await self._write_changes(db, changes, len(batch))
 
     async def _words_of_log(self, states: StatesOfLog, rows: Sequence[Any]) -> list[NewWords]:
         """Return the words of rows of one log that have texts."""
@@ -419,7 +421,7 @@ class WordRebuild:
         if entries:
             found += await self._words_of_entries(states.db, log, entries)
         if found and not self._asks_for_words("logs", log.namespace):
-            self._leave(states.db.tenant, "logs", log.namespace, len(found))
+            self._note_left_rows(states.db.tenant, "logs", log.namespace, len(found))
             return []
         self.lost_words += len(found)
         return found
@@ -439,7 +441,7 @@ class WordRebuild:
                 continue
             try:
                 place = row_place(log.tenant, log.key, row.seq, "entry", None)
-                value = _opened(db, row, bytes(row.payload), place)
+                value = _open_payload(db, row, bytes(row.payload), place)
             except (Corrupt, KeyMissing, NotEncrypted) as error:
                 self._leave_unread(error)
                 continue
@@ -448,7 +450,7 @@ class WordRebuild:
                 found.append(_delta_change("entries", db.dialect, log, row, words))
         return found
 
-    def _leave(self, tenant: str, kind: Kind, namespace: str, number: int) -> None:
+    def _note_left_rows(self, tenant: str, kind: Kind, namespace: str, number: int) -> None:
         name = tenant, kind, namespace
         self._unnamed[name] = self._unnamed.get(name, 0) + number
 
@@ -456,7 +458,7 @@ class WordRebuild:
 
     async def _rebuild_items(self, db: Database) -> None:
         """Rebuild the words and field terms of items."""
-        async for page in self._list(db, "store_items"):
+        async for page in self._list_rows(db, "store_items"):
             for batch in batches(page, lambda row: row.stored, most_rows=BATCH_ROWS):
                 changes: list[NewWords] = []
                 names = [(row.namespace, row.key) for row in batch]
@@ -472,13 +474,13 @@ class WordRebuild:
                     for at, row in enumerate(rows):
                         change = None if at in rows.damaged else await self._words_of_item(db, row)
                         changes += [] if change is None else [change]
-                await self._write(db, changes, len(batch))
+                await self._write_changes(db, changes, len(batch))
 
     async def _words_of_item(self, db: Database, row: Any) -> NewWords | None:
         """Return the words and terms of an item, if it lacks some."""
         try:
             place = item_place(db.tenant, row.namespace, row.key, row.version)
-            value = _opened(db, row, bytes(row.value), place)
+            value = _open_payload(db, row, bytes(row.value), place)
         except (Corrupt, KeyMissing, NotEncrypted) as error:
             self._leave_unread(error)
             return None
@@ -487,7 +489,7 @@ class WordRebuild:
         if words is None and db.keyring.is_readable("text") and (asks or self.counts_unnamed):
             words = await off_loop(len(row.value), partial(item_search_text, value, row.meta))
             if words is not None and not asks:
-                self._leave(db.tenant, "items", row.namespace, 1)
+                self._note_left_rows(db.tenant, "items", row.namespace, 1)
                 words = None
         if terms in (None, OTHERS) and db.keyring.is_readable("fields"):
             terms = field_terms(value, row.meta, self._indexed_fields)
@@ -508,7 +510,7 @@ class WordRebuild:
         return NewWords("items", give_item_words(db.dialect), binds)
 
 
-def _opened(db: Database, row: Any, payload: bytes, place: Any) -> Any:
+def _open_payload(db: Database, row: Any, payload: bytes, place: Any) -> Any:
     codec, checksum, opened = db.keyring.decrypt(row.codec, row.checksum, payload, place)
     return decode_payload(opened, checksum, codec)
 
@@ -547,14 +549,14 @@ class StatesOfLog:
     async def words_at(self, row: Any) -> str | None:
         """Return the words that a checkpoint added, as its save had them."""
         parts, parent = await self._load_with_parent(row)
-        return await off_loop(state_size(parts), partial(self._added, parts, parent))
+        return await off_loop(state_size(parts), partial(self._text_of_added, parts, parent))
 
     async def words_by_key(self, row: Any) -> list[set[str]]:
         """Return the words that a checkpoint added, apart for each key that has some."""
         parts, parent = await self._load_with_parent(row)
         found = []
         for key, part in parts.items():
-            words = await off_loop(len(part), partial(self._added, {key: part}, parent))
+            words = await off_loop(len(part), partial(self._text_of_added, {key: part}, parent))
             if words is not None:
                 found.append(set(words.split()))
         return found
@@ -562,11 +564,11 @@ class StatesOfLog:
     async def _load_with_parent(self, row: Any) -> tuple[Parts, Parts | None]:
         if row.checkpoint_id is None or not self._index_text:
             return {}, None  # nobody can load this state, so nobody looks for it
-        parts = await self._load(row.checkpoint_id)
-        before = None if parts is None else await self._before(row)
-        return parts or {}, None if before is None else await self._load(before)
+        parts = await self._load_parts(row.checkpoint_id)
+        before = None if parts is None else await self._checkpoint_before(row)
+        return parts or {}, None if before is None else await self._load_parts(before)
 
-    async def _before(self, row: Any) -> str | None:
+    async def _checkpoint_before(self, row: Any) -> str | None:
         """Return the checkpoint that a save compared with: its parent, or else the one before it.
 
         A parent that was pruned has left its words to those after it.
@@ -581,7 +583,7 @@ class StatesOfLog:
         earlier = [name for name, seq in self._names.items() if seq < row.seq]
         return earlier[-1] if earlier else None
 
-    async def _load(self, checkpoint_id: str) -> Parts | None:
+    async def _load_parts(self, checkpoint_id: str) -> Parts | None:
         parts = self._states.get(checkpoint_id)
         if parts is not None:
             return parts
@@ -595,7 +597,7 @@ class StatesOfLog:
         self._states.put(checkpoint_id, parts)
         return parts
 
-    def _added(self, parts: Parts, parent: Parts | None) -> str | None:
+    def _text_of_added(self, parts: Parts, parent: Parts | None) -> str | None:
         if not isinstance(self._index_text, bool):
             parts = {key: part for key, part in parts.items() if key in self._index_text}
         state = decode_state({key: part for key, part in parts.items() if part[:1] != TAGGED})
@@ -610,7 +612,7 @@ TABLES = ("deltas", "store_items")
 SCOPES = ("tenant", "thread")
 
 
-def _wordless(dialect: Dialect, table: str, scope: str) -> ColumnElement[bool] | None:
+def _may_lack_words(dialect: Dialect, table: str, scope: str) -> ColumnElement[bool] | None:
     """Return the condition on rows that may lack words; ``None`` where there are none to look for.
 
     Items that are memalchemy's own have none.
@@ -640,21 +642,25 @@ def _wordless(dialect: Dialect, table: str, scope: str) -> ColumnElement[bool] |
     )
 
 
-def _source(table: str) -> Any:
+def _source_table(table: str) -> Any:
     return ITEMS if table == "store_items" else DELTAS.join(THREADS, same_log(THREADS, DELTAS))
 
 
 @statement(table=TABLES, scope=SCOPES)
 def count_wordless(dialect: Dialect, table: str, scope: str) -> Executable | None:
     """Count the rows that may lack words."""
-    where = _wordless(dialect, table, scope)
-    return None if where is None else select(func.count()).select_from(_source(table)).where(where)
+    where = _may_lack_words(dialect, table, scope)
+    return (
+        None
+        if where is None
+        else select(func.count()).select_from(_source_table(table)).where(where)
+    )
 
 
 @statement(proves="changed row", table=TABLES, scope=SCOPES, after=(True, False))
 def list_wordless(dialect: Dialect, table: str, scope: str, after: bool) -> Executable | None:
     """Select a page of the rows that may lack words, in the order of their keys."""
-    where = _wordless(dialect, table, scope)
+    where = _may_lack_words(dialect, table, scope)
     if where is None:
         return None
     if table == "store_items":
@@ -663,7 +669,7 @@ def list_wordless(dialect: Dialect, table: str, scope: str, after: bool) -> Exec
         columns = [*(ITEMS.c[name] for name in key), ITEMS.c.value]
     else:
         at = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == DELTAS.c.seq)
-        rows, key = _source(table).outerjoin(CHECKPOINTS, at), ("log_id", "seq")
+        rows, key = _source_table(table).outerjoin(CHECKPOINTS, at), ("log_id", "seq")
         columns = [
             *(DELTAS.c[name] for name in (*key, "kind", "codec", "checksum")),
             *(THREADS.c[name] for name in ("thread_id", "namespace")),
@@ -681,9 +687,9 @@ def list_wordless(dialect: Dialect, table: str, scope: str, after: bool) -> Exec
 @statement(unproven=REPORTED, kind=("logs", "items"))
 def find_words(dialect: Dialect, kind: str) -> Executable:
     """Select a row of a tenant that has words."""
-    names, rows, words = ITEMS, _source("store_items"), ITEMS.c.search_text
+    names, rows, words = ITEMS, _source_table("store_items"), ITEMS.c.search_text
     if kind == "logs":
-        names, rows, words = THREADS, _source("deltas"), DELTAS.c.search_text
+        names, rows, words = THREADS, _source_table("deltas"), DELTAS.c.search_text
     here = names.c.tenant == column_bind(names.c.tenant, "k")
     found = select(names.c.namespace).select_from(rows).where(here, words.is_not(None))
     return found.limit(bindparam("p_limit"))
@@ -709,7 +715,7 @@ def read_wordless_items(dialect: Dialect) -> Executable:
     ).where(tenant, is_listed(dialect, ITEMS))
 
 
-def _as_read(table: Any) -> list[ColumnElement[bool]]:
+def _is_as_read(table: Any) -> list[ColumnElement[bool]]:
     return [
         table.c[name] == bindparam(f"p_was_{name}", type_=table.c[name].type)
         for name in ("codec", "checksum")
@@ -721,7 +727,7 @@ def give_delta_words(dialect: Dialect) -> Executable:
     """Set the words of a row of a log that has none, if it is still what was read."""
     here = DELTAS.c.seq == column_bind(DELTAS.c.seq, "p")
     none = DELTAS.c.search_text.is_(None)
-    changing = update(DELTAS).where(of_log(DELTAS), here, none, *_as_read(DELTAS))
+    changing = update(DELTAS).where(of_log(DELTAS), here, none, *_is_as_read(DELTAS))
     return changing.values(column_binds(DELTAS, ["search_text"]))
 
 
@@ -729,5 +735,5 @@ def give_delta_words(dialect: Dialect) -> Executable:
 def give_item_words(dialect: Dialect) -> Executable:
     """Set the words and field terms of an item, if it is still what was read."""
     version = ITEMS.c.version == column_bind(ITEMS.c.version, "p")
-    changing = update(ITEMS).where(of_item(ITEMS), version, *_as_read(ITEMS))
+    changing = update(ITEMS).where(of_item(ITEMS), version, *_is_as_read(ITEMS))
     return changing.values(column_binds(ITEMS, ["search_text", "field_terms"]))

@@ -48,8 +48,8 @@ class KeyedQueue:
             slots = self._slots.setdefault(loop, asyncio.Semaphore(self._max_concurrent))
             self._last[key] = job
             self._jobs.add(job)
-        job.task = loop.create_task(self._run(previous, slots, work))
-        job.task.add_done_callback(lambda _: self._end(key, job))
+        job.task = loop.create_task(self._run_job(previous, slots, work))
+        job.task.add_done_callback(lambda _: self._end_job(key, job))
 
     async def drain(self) -> None:
         """Wait until all jobs have ended, those submitted meanwhile too.
@@ -62,17 +62,17 @@ class KeyedQueue:
                 left = [job for job in self._jobs if job.loop is here or job.loop.is_running()]
             if not left:
                 return
-            await _wait(*left)
+            await _wait_for_jobs(*left)
 
-    async def _run(
+    async def _run_job(
         self, previous: _Job | None, slots: asyncio.Semaphore, work: Callable[[], Awaitable[None]]
     ) -> None:
         if previous is not None and not previous.loop.is_closed():
-            await _wait(previous)
+            await _wait_for_jobs(previous)
         async with slots:
             await work()
 
-    def _end(self, key: Hashable, job: _Job) -> None:
+    def _end_job(self, key: Hashable, job: _Job) -> None:
         with self._lock:
             self._jobs.discard(job)
             if self._last.get(key) is job:
@@ -80,6 +80,6 @@ class KeyedQueue:
         job.ended.set_result(None)
 
 
-async def _wait(*jobs: _Job) -> None:
+async def _wait_for_jobs(*jobs: _Job) -> None:
     # asyncio.wait cancels none of the jobs if it is cancelled itself.
     await asyncio.wait([asyncio.wrap_future(job.ended) for job in jobs])

@@ -270,10 +270,10 @@ def wrap_function(function: Any, options: Options) -> Any:
             f"{name} has no argument 'user_id': give @remember a user_id=, a function of the "
             "arguments that returns the user's id"
         )
-    return functools.wraps(function)(_wrapper(function, signature, options))
+    return functools.wraps(function)(_wrap(function, signature, options))
 
 
-def _wrapper(function: Any, signature: inspect.Signature, options: Options) -> Any:
+def _wrap(function: Any, signature: inspect.Signature, options: Options) -> Any:
     """Return the wrapper of a function: `answer` for a call, `stream` for a generator.
 
     Both are asynchronous. Around a plain function they never suspend, and run without a loop.
@@ -305,7 +305,7 @@ def _wrapper(function: Any, signature: inspect.Signature, options: Options) -> A
             for piece in given:
                 pieces.append(piece)
                 yield piece
-        await call.after(_join(pieces))
+        await call.after(_join_pieces(pieces))
 
     def plain_answer(*args: Any, **kw: Any) -> Any:
         return run_without_loop(answer(*args, **kw))
@@ -501,7 +501,7 @@ def _reply_messages(reply: Any, before: list[Any]) -> list[Any]:
     return _reply_messages(content, before) if isinstance(content, str) else []
 
 
-def _join(pieces: list[Any]) -> Any:
+def _join_pieces(pieces: list[Any]) -> Any:
     """Return the reply that was streamed: the pieces of a text as one, or the messages."""
     if all(isinstance(piece, str) for piece in pieces):
         return "".join(pieces)

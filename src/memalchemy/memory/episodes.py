@@ -120,10 +120,12 @@ class Episode(BaseModel):
         extra = {} if "metadata" in exclude else self.metadata
         if mode is EpisodeFormatMode.CONCAT:
             pairs = [*fields, *extra.items()]
-            return "\n".join(f"{_indent(name)}: {_indent(_format(value))}" for name, value in pairs)
-        lines = [f"    <{name}>{escape(_format(value))}</{name}>" for name, value in fields]
+            return "\n".join(
+                f"{_indent(name)}: {_indent(_format_value(value))}" for name, value in pairs
+            )
+        lines = [f"    <{name}>{escape(_format_value(value))}</{name}>" for name, value in fields]
         lines += [
-            f"    <metadata name={quoteattr(name)}>{escape(_format(value))}</metadata>"
+            f"    <metadata name={quoteattr(name)}>{escape(_format_value(value))}</metadata>"
             for name, value in extra.items()
         ]
         return "\n".join(("  <episode>", *lines, "  </episode>"))
@@ -132,7 +134,7 @@ class Episode(BaseModel):
     def headline(self) -> str:
         """Time of completion and the first words of the task."""
         first = self.task.splitlines()[0] if self.task else ""
-        return f"{_format(self.completed_at)} | {first[:60]}"
+        return f"{_format_value(self.completed_at)} | {first[:60]}"
 
     def __str__(self) -> str:
         return self.format()
@@ -248,7 +250,7 @@ class EpisodeStore(BaseEpisodeStore):
         Raises:
             NotSerialisable, TooLarge: it cannot be stored, or its ``id_`` has over 236 characters.
         """
-        await self._put(episode, connection)
+        await self._put_episode(episode, connection)
 
     async def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
         """Replace the episode with the same ``id_``.
@@ -257,12 +259,12 @@ class EpisodeStore(BaseEpisodeStore):
             EpisodeNotFoundError: there is none.
             NotSerialisable, TooLarge: it cannot be stored.
         """
-        await self._put(episode, connection, must_exist=True)
+        await self._put_episode(episode, connection, must_exist=True)
 
     async def get(self, id_: str, *, connection: HostConnection | None = None) -> Episode | None:
         """Return the episode with that id, or ``None``."""
         value = await self.store.get(self.namespace, id_, connection=connection)
-        return None if value is None else _episode(id_, value)
+        return None if value is None else _to_episode(id_, value)
 
     async def recent(
         self, limit: int = 5, *, connection: HostConnection | None = None
@@ -273,14 +275,14 @@ class EpisodeStore(BaseEpisodeStore):
         size = max(RECENT_PAGE, limit)
         time_keys = self.store.iter_keys(self._times, page_size=size, connection=connection)
         async with aclosing(time_keys):
-            while len(found) < limit and (page := await _take(time_keys, size)):
+            while len(found) < limit and (page := await _take_keys(time_keys, size)):
                 places = [(self.namespace, _id_of(time_key)) for time_key in page]
                 values = await self.store.get_batch(places, connection=connection)
                 for time_key, place in zip(page, places, strict=True):
                     value = values.get(place)
                     if value is None:
                         continue
-                    episode = _episode(place[1], value)
+                    episode = _to_episode(place[1], value)
                     if _time_key(episode) == time_key:  # or else it was written again meanwhile
                         found.append(episode)
         return found[:limit]
@@ -303,7 +305,7 @@ class EpisodeStore(BaseEpisodeStore):
             EpisodeNotFoundError: there is none with that id.
         """
         async with transaction_of(self.store.db, connection) as tx:
-            await self._replace(id_, DELETE, None, tx, must_exist=True)
+            await self._replace_episode(id_, DELETE, None, tx, must_exist=True)
 
     async def count(self, *, connection: HostConnection | None = None) -> int:
         """Return the number of episodes."""
@@ -335,9 +337,9 @@ class EpisodeStore(BaseEpisodeStore):
         else:
             arguments = {"mode": mode or "text", "limit": limit, **more}
             hits = await self.store.search(self.namespace, query, **arguments)
-        return [_episode(hit.key, hit.value) for hit in hits]
+        return [_to_episode(hit.key, hit.value) for hit in hits]
 
-    async def _put(
+    async def _put_episode(
         self,
         episode: Episode,
         connection: HostConnection | None,
@@ -350,11 +352,11 @@ class EpisodeStore(BaseEpisodeStore):
         id_, time_key = _check_id(episode.id_), _time_key(episode)
         async with transaction_of(self.store.db, connection) as tx:
             new = value | {"metadata": episode.metadata}
-            await self._replace(id_, new, time_key, tx, must_exist=must_exist)
+            await self._replace_episode(id_, new, time_key, tx, must_exist=must_exist)
             # Written even if it is there, so that it expires together with the episode.
             await self.store.put(self._times, time_key, None, index=False, connection=tx)
 
-    async def _replace(
+    async def _replace_episode(
         self, id_: str, new: Any, time_key: str | None, tx: HostConnection, *, must_exist: bool
     ) -> None:
         """Replace an episode, and remove its earlier time key unless it is *time_key*."""
@@ -364,7 +366,7 @@ class EpisodeStore(BaseEpisodeStore):
             nonlocal before
             if item is None and must_exist:
                 raise EpisodeNotFoundError(id_)
-            before = None if item is None else _time_key(_episode(id_, item.value))
+            before = None if item is None else _time_key(_to_episode(id_, item.value))
             return new
 
         await self.store.change(self.namespace, id_, replace, metadata=None, connection=tx)
@@ -405,7 +407,9 @@ class EpisodicMemory:
     async def record(self, episode: Episode) -> Episode:
         """Store *episode* with the texts of the metadata functions; return the stored episode."""
         functions = self.metadata_fns.values()
-        texts = await asyncio.gather(*(_describe(function, episode) for function in functions))
+        texts = await asyncio.gather(
+            *(_call_metadata_function(function, episode) for function in functions)
+        )
         metadata = episode.metadata | dict(zip(self.metadata_fns, texts, strict=True))
         stored = episode.model_copy(update={"metadata": metadata}, deep=True)
         await self.store.write(stored)
@@ -424,12 +428,12 @@ class EpisodicMemory:
         return await self.store.summary()
 
 
-async def _describe(function: MetadataFunction, episode: Episode) -> str:
+async def _call_metadata_function(function: MetadataFunction, episode: Episode) -> str:
     text: str = await awaited(function(episode))
     return text
 
 
-async def _take(keys: AsyncIterator[str], count: int) -> list[str]:
+async def _take_keys(keys: AsyncIterator[str], count: int) -> list[str]:
     """Return the next *count* keys, or those that are left."""
     taken: list[str] = []
     async for key in keys:
@@ -457,11 +461,11 @@ def _check_id(id_: str) -> str:
     return id_
 
 
-def _episode(id_: str, value: Any) -> Episode:
+def _to_episode(id_: str, value: Any) -> Episode:
     return Episode(id_=id_, **value)
 
 
-def _format(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else str(value)
 
 

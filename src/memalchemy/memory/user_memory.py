@@ -111,7 +111,7 @@ class UserMemoryStore:
             self._namespace_of(fact.user_id),
             fact.memory_id,
             _to_value(fact),
-            index=self._index,
+            index=self._indexed_fields,
             connection=connection,
         )
 
@@ -121,7 +121,7 @@ class UserMemoryStore:
         """Return a fact of the user with its confidence now, or ``None``."""
         namespace = self._namespace_of(user_id)
         item = await self.store.get_item(namespace, memory_id, connection=connection)
-        return None if item is None else self._read(item, datetime.now(UTC))
+        return None if item is None else self._to_rounded_fact(item, datetime.now(UTC))
 
     async def search(
         self,
@@ -146,9 +146,9 @@ class UserMemoryStore:
         if not limit:
             return []
         if check_query(query).strip():
-            candidates = self._matching(namespace, query, now, connection)
+            candidates = self._matching_facts(namespace, query, now, connection)
         else:
-            candidates = self._all(namespace, now, connection)
+            candidates = self._all_facts(namespace, now, connection)
         found: dict[str, Candidate] = {}
         best_ranks: list[float] = []  # a heap of the *limit* highest ranks
         async with aclosing(candidates):
@@ -172,7 +172,7 @@ class UserMemoryStore:
         namespace = self._namespace_of(user_id)
         found = [
             candidate.fact
-            async for candidate in self._all(namespace, datetime.now(UTC), connection)
+            async for candidate in self._all_facts(namespace, datetime.now(UTC), connection)
             if wanted is None or wanted in map(normalised_topic, candidate.fact.topics)
         ]
         return sorted(found, key=_last_seen, reverse=True)
@@ -198,7 +198,7 @@ class UserMemoryStore:
             changes["topics"] = check_topics(topics)
         if confidence is not None:
             changes["confidence"] = check_confidence(confidence)
-        return await self._change(
+        return await self._change_fact(
             user_id, memory_id, lambda fact: fact and replace(fact, **changes), connection
         )
 
@@ -214,7 +214,7 @@ class UserMemoryStore:
 
         Returns the fact; ``None`` if it is not there.
         """
-        return await self._change(
+        return await self._change_fact(
             user_id,
             memory_id,
             lambda fact: fact and fact.reinforce(by, half_life=self.half_life),
@@ -308,7 +308,7 @@ class UserMemoryStore:
             event.name, event.details["facts"] = "memory.facts.extracted", len(learnt)
         return learnt
 
-    async def _matching(
+    async def _matching_facts(
         self,
         namespace: tuple[str, ...],
         query: str,
@@ -322,20 +322,20 @@ class UserMemoryStore:
                 namespace, query, mode=mode, limit=PAGE, offset=offset, connection=connection
             )
             for hit in hits:
-                fact, score = self._read(hit, now), hit.score or 0.0
+                fact, score = self._to_rounded_fact(hit, now), hit.score or 0.0
                 yield Candidate(fact, score * fact.confidence, bound=score)
             if len(hits) < PAGE or mode != "text":  # other searches rank each page by itself
                 return
             offset += PAGE
 
-    async def _all(
+    async def _all_facts(
         self, namespace: tuple[str, ...], now: datetime, connection: HostConnection | None
     ) -> AsyncGenerator[Candidate]:
         """Yield all facts, the last written first; ranked by their confidence."""
         items = self.store.iter_items(namespace, page_size=PAGE, connection=connection)
         async with aclosing(items):
             async for item in items:
-                fact = self._read(item, now)
+                fact = self._to_rounded_fact(item, now)
                 # Facts that follow were written earlier, and have faded since.
                 age = max(now - item.updated_at, timedelta(0))
                 bound = 1.0 if self.half_life is None else 0.5 ** (age / self.half_life)
@@ -365,11 +365,11 @@ class UserMemoryStore:
             topics = tuple(dict.fromkeys((*known.topics, *fact.topics)))
             return replace(known.reinforce(half_life=self.half_life), topics=topics)
 
-        merged = await self._change(fact.user_id, fact.memory_id, merge, connection)
+        merged = await self._change_fact(fact.user_id, fact.memory_id, merge, connection)
         assert merged is not None
         return merged
 
-    async def _change(
+    async def _change_fact(
         self,
         user_id: str,
         memory_id: str,
@@ -382,7 +382,7 @@ class UserMemoryStore:
         def new_value(item: StoreItem | None) -> Any:
             nonlocal made
             # Not rounded: a fact that is written often enough would never fade.
-            made = change(None if item is None else self._read_exactly(item, datetime.now(UTC)))
+            made = change(None if item is None else self._to_fact(item, datetime.now(UTC)))
             return LEAVE if made is None else _to_value(made)
 
         await self.store.change(
@@ -390,24 +390,24 @@ class UserMemoryStore:
             memory_id,
             new_value,
             metadata=None,
-            index=self._index,
+            index=self._indexed_fields,
             connection=connection,
         )
-        return None if made is None else self._rounded(made)
+        return None if made is None else self._round_confidence(made)
 
     @property
-    def _index(self) -> tuple[str, ...] | None:
+    def _indexed_fields(self) -> tuple[str, ...] | None:
         return ("content",) if self.store.embedder is not None else None
 
-    def _read(self, item: StoreItem, now: datetime) -> MemoryFact:
+    def _to_rounded_fact(self, item: StoreItem, now: datetime) -> MemoryFact:
         """Return the fact with its confidence now, rounded so that a new one reads as written."""
-        return self._rounded(self._read_exactly(item, now))
+        return self._round_confidence(self._to_fact(item, now))
 
-    def _read_exactly(self, item: StoreItem, now: datetime) -> MemoryFact:
+    def _to_fact(self, item: StoreItem, now: datetime) -> MemoryFact:
         fact = MemoryFact(memory_id=item.key, user_id=item.namespace[-1], **item.value)
         return fact.decay(now, half_life=self.half_life)
 
-    def _rounded(self, fact: MemoryFact) -> MemoryFact:
+    def _round_confidence(self, fact: MemoryFact) -> MemoryFact:
         if self.half_life is None:  # nothing fades
             return fact
         return replace(fact, confidence=round(fact.confidence, 4))

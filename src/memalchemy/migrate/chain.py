@@ -208,7 +208,7 @@ def upgrade(
     if found is None:
         _refuse_lost_version(connection, schema)
     native = prepare_schema(connection, schema, dialect)
-    ran = _run(
+    ran = _run_steps(
         connection,
         schema,
         dialect,
@@ -240,7 +240,7 @@ def downgrade(
     dialect.maintenance.lock_migrations(connection, schema)
     if current(connection, schema=schema) is None:
         return []
-    return _run(
+    return _run_steps(
         connection,
         schema,
         dialect,
@@ -366,7 +366,7 @@ def _steps_to(revision: str, current: Any, *, down: bool = False) -> list[Revisi
 
 
 @_quiet_alembic()
-def _run(
+def _run_steps(
     connection: Connection,
     schema: str | None,
     ours: Dialect,
@@ -478,7 +478,7 @@ def _oldest_release(connection: Connection, schema: str | None) -> str | None:
         sa.column("meta", Json),
         schema=schema,
     )
-    with _in_house(connection):
+    with _seeing_own_rows(connection):
         row = connection.execute(
             sa.select(items.c.meta)
             .where(items.c.tenant == HOUSE_TENANT)
@@ -489,7 +489,7 @@ def _oldest_release(connection: Connection, schema: str | None) -> str | None:
 
 
 @contextmanager
-def _in_house(connection: Connection) -> Iterator[None]:
+def _seeing_own_rows(connection: Connection) -> Iterator[None]:
     """Let the session see the library's own rows behind row-level security between tenants."""
     wall = dialect_of(connection).row_level_security
     if wall is None:

@@ -249,7 +249,7 @@ def run_environment(
     options = context_options(schema, ours) | {
         "target_metadata": _metadata(schema),
         "include_schemas": schema is not None,
-        "include_name": partial(_compared, schema),
+        "include_name": partial(_is_compared, schema),
         "include_object": lambda _, name, *rest: name not in _OF_ONE_DATABASE,
         "compare_type": _compare_type,
         "on_version_apply": (steps,),
@@ -274,7 +274,7 @@ def run_environment(
     if command == "upgrade":
         native = prepare_schema(connection, schema, ours)
         migration.opts["memalchemy_pgvector"] = native
-    before = _places(migration)
+    before = _describe_revision(migration)
     with warnings.catch_warnings():
         # What autogenerate cannot compare, the drift test does.
         warnings.filterwarnings("ignore", "autogenerate skipping|Did not recognize type 'vector'")
@@ -283,14 +283,14 @@ def run_environment(
     converted = native and ours.vectors.convert_bytes(connection, schema)
     if command not in ("upgrade", "downgrade"):
         return None
-    now = _places(migration)
+    now = _describe_revision(migration)
     done = [f"from {before} to {now}, ran {', '.join(steps.ran)}"] if steps.ran else []
     if converted:
         done.append("converted the vectors from bytes to pgvector's type")
     return f"{' and '.join(done) or 'nothing to do'}; the database is at {now}"
 
 
-def _places(migration: MigrationContext) -> str:
+def _describe_revision(migration: MigrationContext) -> str:
     """Return the revision that the database is at, in words."""
     return ", ".join(migration.get_current_heads()) or "no schema"
 
@@ -305,7 +305,7 @@ def _metadata(schema: str | None) -> sa.MetaData:
     return moved
 
 
-def _compared(schema: str | None, name: str | None, type_: str, parents: Any) -> bool:
+def _is_compared(schema: str | None, name: str | None, type_: str, parents: Any) -> bool:
     """Return whether autogenerate reads an object: only our tables, in our schema."""
     if type_ == "schema":
         return name == schema

@@ -195,7 +195,9 @@ def check_newest_checkpoint(
         Corrupt, NotSigned, KeyMissing: see `check_sums`.
     """
     found = newest is not None
-    yield from _hold_to_head(dialect, log, keys, lambda head, _: head.head_id == newest, found)
+    yield from _check_against_head(
+        dialect, log, keys, lambda head, _: head.head_id == newest, found
+    )
 
 
 def check_all_checkpoints(
@@ -211,7 +213,7 @@ def check_all_checkpoints(
         read = keys.sum_of(signatures)
         return sums is None or sums.checkpoints == read
 
-    yield from _hold_to_head(dialect, log, keys, agrees, bool(signatures))
+    yield from _check_against_head(dialect, log, keys, agrees, bool(signatures))
 
 
 def check_all_entries(
@@ -244,7 +246,7 @@ def check_sum_of_entries(
     def agrees(_: Any, sums: Sums | None) -> bool:
         return sums is None or sums.others == total
 
-    yield from _hold_to_head(dialect, log, keys, agrees, found)
+    yield from _check_against_head(dialect, log, keys, agrees, found)
 
 
 def check_entries_of_logs(
@@ -290,10 +292,10 @@ def check_newest_entry(
     def agrees(_: Any, sums: Sums | None) -> bool:
         return sums is None or sums.last_entry == last
 
-    yield from _hold_to_head(dialect, log, keys, agrees, bool(rows))
+    yield from _check_against_head(dialect, log, keys, agrees, bool(rows))
 
 
-def _hold_to_head(
+def _check_against_head(
     dialect: Dialect,
     log: Log,
     keys: SigningKeys,

@@ -149,7 +149,7 @@ class Matrix:
         self._parts: list[int]
         self._paths: list[str]
         self._number_of: dict[str, int]
-        self._clear(0)
+        self._clear_arrays(0)
 
     @property
     def bytes(self) -> int:
@@ -182,17 +182,17 @@ class Matrix:
                 return None
             if now == self._versions:
                 break
-            if self._versions is None or not self._follows(now):
+            if self._versions is None or not self._can_follow(now):
                 self._versions = None
-                if not (yield from self._load(dialect, max_bytes)):
+                if not (yield from self._load_vectors(dialect, max_bytes)):
                     return None
             else:
-                yield from self._catch_up(dialect, self._versions, now)
+                yield from self._read_changes(dialect, self._versions, now)
             # Rows may be newer than the versions, which were read before them, and never older.
             self._versions = now
         return self.view() if self.bytes <= max_bytes else None
 
-    def _follows(self, now: dict[str, VectorsVersion]) -> bool:
+    def _can_follow(self, now: dict[str, VectorsVersion]) -> bool:
         """Return whether the changes since the last reading can be read, and are worth it."""
         assert self._versions is not None
         if len(self._removed) > max(1000, self._rows // 4):
@@ -206,7 +206,7 @@ class Matrix:
                 return False
         return True
 
-    def _load(self, dialect: Dialect, max_bytes: int) -> Program[bool]:
+    def _load_vectors(self, dialect: Dialect, max_bytes: int) -> Program[bool]:
         """Read all vectors; return false if they would take more than *max_bytes*."""
         binds = self.scope.binds()
         limit = max_bytes // (self.scope.dimensions * 4 + BYTES_PER_NAME) + 1
@@ -216,18 +216,18 @@ class Matrix:
         )
         if number >= limit:
             return False
-        self._clear(number + number // 16 + 64)
+        self._clear_arrays(number + number // 16 + 64)
         statement = read_vectors(dialect, below=self.scope.below)
         last: Any = None
         while True:
             after = page_after(dialect, last, self.scope.path)
             rows = yield statement, binds | after | {"p_limit": PAGE}
-            self._add(rows)
+            self._add_rows(rows)
             if len(rows) < PAGE:
                 return True
             last = rows[-1]
 
-    def _catch_up(
+    def _read_changes(
         self, dialect: Dialect, old: dict[str, VectorsVersion], now: dict[str, VectorsVersion]
     ) -> Program[None]:
         """Read the vectors that were written after the versions *old*."""
@@ -242,7 +242,7 @@ class Matrix:
                 # may be at a position that was another item's.
                 known = self._rows_of({(row.namespace, row.key) for row in rows}, before)
                 self._drop_rows(np.union1d(known, self._rows_at([row.row_at for row in rows])))
-                self._add(rows)
+                self._add_rows(rows)
                 if len(rows) < PAGE:
                     break
                 binds |= {"p_change": rows[-1].change, "p_row_at": rows[-1].row_at}
@@ -308,12 +308,12 @@ class Matrix:
         if len(rows):
             self._removed = np.union1d(self._removed, rows)
 
-    def _add(self, rows: Sequence[Any]) -> None:
+    def _add_rows(self, rows: Sequence[Any]) -> None:
         if not rows:
             return
         end = self._rows + len(rows)
         if end > len(self._matrix):
-            self._grow(end + end // 8)
+            self._grow_arrays(end + end // 8)
         columns = zip(*rows, strict=True)
         paths, keys, fields, parts, stored, positions = itertools.islice(columns, 6)
         texts = {*map(type, paths), *map(type, keys), *map(type, fields)}
@@ -324,7 +324,7 @@ class Matrix:
         to_matrix(stored, scope.dimensions, unit=scope.unit, out=self._matrix[here])
         self._positions[here] = positions
         self._hashes[here] = np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys))
-        numbers = {path: self._number(path) for path in set(paths)}
+        numbers = {path: self._number_of_path(path) for path in set(paths)}
         several = len(numbers) > 1
         self._path_numbers[here] = (
             list(map(numbers.__getitem__, paths)) if several else numbers[paths[0]]
@@ -335,13 +335,13 @@ class Matrix:
         self._rows = end
         self.read += len(rows)
 
-    def _number(self, path: str) -> int:
+    def _number_of_path(self, path: str) -> int:
         if path not in self._number_of:
             self._number_of[path] = len(self._paths)
             self._paths.append(path)
         return self._number_of[path]
 
-    def _grow(self, capacity: int) -> None:
+    def _grow_arrays(self, capacity: int) -> None:
         # Not in place: other threads compute on views of the old arrays.
         for name in ("_matrix", "_positions", "_hashes", "_path_numbers"):
             old = getattr(self, name)
@@ -349,7 +349,7 @@ class Matrix:
             new[: self._rows] = old[: self._rows]
             setattr(self, name, new)
 
-    def _clear(self, capacity: int) -> None:
+    def _clear_arrays(self, capacity: int) -> None:
         self._rows = 0
         self._matrix = np.empty((capacity, self.scope.dimensions), dtype=np.float32)
         self._positions = np.empty(capacity, dtype=np.int64)
@@ -384,11 +384,11 @@ class MatrixCache:
     def matrix_of(self, db: Database, scope: MatrixScope) -> Matrix:
         """Return the matrix of a scope; an empty one if none is cached."""
         self._drop_collected()
-        return self._matrices.get_or_put(self._key(db, scope), lambda: Matrix(scope))
+        return self._matrices.get_or_put(self._key_of_matrix(db, scope), lambda: Matrix(scope))
 
     def update(self, db: Database, matrix: Matrix, *, keep: bool) -> None:
         """Take the size of a matrix that was read anew, or drop it unless *keep*."""
-        key = self._key(db, matrix.scope)
+        key = self._key_of_matrix(db, matrix.scope)
         if keep:
             self._matrices.put(key, matrix)
         else:
@@ -398,15 +398,15 @@ class MatrixCache:
         """Drop all matrices."""
         self._matrices.clear()
 
-    def _key(self, db: Database, scope: MatrixScope) -> tuple[int, MatrixScope]:
+    def _key_of_matrix(self, db: Database, scope: MatrixScope) -> tuple[int, MatrixScope]:
         with self._lock:
             number = self._numbers.get(db.identity)
             if number is None:
                 number = self._numbers[db.identity] = next(self._next_number)
-                weakref.finalize(db.identity, self._finalize, number).atexit = False
+                weakref.finalize(db.identity, self._note_collected, number).atexit = False
         return number, scope
 
-    def _finalize(self, number: int) -> None:
+    def _note_collected(self, number: int) -> None:
         self._collected.append(number)
         self._drop_collected()
 

@@ -109,7 +109,7 @@ def bump_vectors(dialect: Dialect, removes: bool) -> Executable | None:
         "meta": meta,
         "updated_at": bindparam("p_now", type_=ITEMS.c.updated_at.type),
     }
-    return update(ITEMS).where(_counter()).values(values).returning(ITEMS.c.version)
+    return update(ITEMS).where(_is_named_counter()).values(values).returning(ITEMS.c.version)
 
 
 @statement(writes=OWN_ITEM)
@@ -137,7 +137,7 @@ def read_counter(dialect: Dialect) -> Executable | None:
     """The counter of one namespace; binds `counter_binds`."""
     if not dialect.vectors.counts_changes:
         return None
-    return select(*_columns()).where(_counter())
+    return select(*_version_columns()).where(_is_named_counter())
 
 
 @statement(unproven=OWN_ROWS)
@@ -153,8 +153,8 @@ def read_counters(dialect: Dialect) -> Executable | None:
     bound = {
         name: bindparam(name, type_=key.type) for name in ("p_from", "p_to", "p_hash", "p_end")
     }
-    return select(*_columns()).where(
-        _counters(),
+    return select(*_version_columns()).where(
+        _is_counter(),
         or_(
             and_(key >= bound["p_from"], key < bound["p_to"]),
             and_(key >= bound["p_hash"], key < bound["p_end"]),
@@ -195,7 +195,7 @@ def delete_counters(dialect: Dialect) -> Executable | None:
         return None
     path = ITEMS.c.value
     low, high = (bindparam(name, type_=path.type) for name in ("p_from", "p_to"))
-    return delete(ITEMS).where(_counters(), path >= low, path < high)
+    return delete(ITEMS).where(_is_counter(), path >= low, path < high)
 
 
 def erased_binds(tenant: str, path: str) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def erased_binds(tenant: str, path: str) -> dict[str, Any]:
     return {"k_tenant": tenant, "p_from": path.encode(), "p_to": path[:-1].encode() + b"0"}
 
 
-def _columns() -> list[Any]:
+def _version_columns() -> list[Any]:
     # Without conversion to Python types, because they are only compared.
     return [
         type_coerce(ITEMS.c.value, NULLTYPE).label("path"),
@@ -214,10 +214,10 @@ def _columns() -> list[Any]:
     ]
 
 
-def _counters() -> Any:
+def _is_counter() -> Any:
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     return and_(tenant, ITEMS.c.namespace == COUNTERS)
 
 
-def _counter() -> Any:
-    return and_(_counters(), ITEMS.c.key == bindparam("k_counter", type_=ITEMS.c.key.type))
+def _is_named_counter() -> Any:
+    return and_(_is_counter(), ITEMS.c.key == bindparam("k_counter", type_=ITEMS.c.key.type))

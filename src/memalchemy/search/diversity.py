@@ -97,7 +97,7 @@ def _directions(stored: Mapping[Place, Sequence[Any]]) -> dict[Place, Floats]:
     for (number, size), alike in places.items():
         some = list(chain.from_iterable(vectors[place] for place in alike))
         units = to_matrix(some, size, unit=True).reshape(-1, number, size)
-        directions = units[:, 0] if number == 1 else _units(units.sum(axis=1))
+        directions = units[:, 0] if number == 1 else _to_unit_vectors(units.sum(axis=1))
         found.update(zip(alike, directions, strict=True))
     return found
 
@@ -115,7 +115,7 @@ def choose_diverse(
     hit without a vector is similar to none.
     """
     worth = share * np.array([score for _, score in scores], dtype=np.float64)
-    blocks = _blocks([directions.get(place) for place, _ in scores])
+    blocks = _group_by_size([directions.get(place) for place, _ in scores])
     block_of = {at: block for block in blocks for at in block.rows.tolist()}
     similarity = np.zeros(len(scores))
     limit = min(limit, len(scores))
@@ -172,12 +172,12 @@ class _Block:
         self.compared = chosen.number
         at_once = max(1, SERIAL_PRODUCT // self.vectors.size)
         parts = (fresh[start : start + at_once] for start in range(0, len(fresh), at_once))
-        highest = [_products(part, self.vectors).max(axis=0) for part in parts]
+        highest = [_dot_products(part, self.vectors).max(axis=0) for part in parts]
         found: Floats = (1 + np.max(highest, axis=0)) / np.float32(2)
         return found
 
 
-def _products(some: Floats, others: Floats) -> Floats:
+def _dot_products(some: Floats, others: Floats) -> Floats:
     """Return the products of each of *some* vectors with each of *others*."""
     if len(some) > 1:
         return some @ others.T
@@ -186,7 +186,7 @@ def _products(some: Floats, others: Floats) -> Floats:
     return products
 
 
-def _blocks(directions: Sequence[Floats | None]) -> list[_Block]:
+def _group_by_size(directions: Sequence[Floats | None]) -> list[_Block]:
     sizes: dict[int, list[int]] = {}
     for at, one in enumerate(directions):
         if one is not None:
@@ -199,7 +199,7 @@ def _blocks(directions: Sequence[Floats | None]) -> list[_Block]:
     ]
 
 
-def _units(vectors: Floats) -> Floats:
+def _to_unit_vectors(vectors: Floats) -> Floats:
     doubles = vectors.astype(np.float64)
     lengths = np.sqrt(np.vecdot(doubles, doubles))
     lengths[lengths == 0] = 1

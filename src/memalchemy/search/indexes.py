@@ -75,8 +75,8 @@ async def list_indexes(db: Database) -> list[VectorIndex]:
         CapabilityMissing: this database has no vector indexes, or an administrator has to see to
             them. The message says what to do.
     """
-    await _check(db)
-    rows = await db.run(lambda: _one(vector_indexes(db.dialect), {"p_schema": db.schema}), READ)
+    await _check_capability(db)
+    rows = await db.run(lambda: _run_one(vector_indexes(db.dialect), {"p_schema": db.schema}), READ)
     found = []
     for name, valid, building, size in rows:
         if (match := _NAME.fullmatch(name)) is not None:
@@ -108,32 +108,32 @@ async def build_index(
         raise ValueError(f"metric is one of {', '.join(METRICS)}, not {metric!r}")
     if type(dimensions) is not int or dimensions < 1:
         raise ValueError(f"dimensions is a whole number of at least 1, not {dimensions!r}")
-    await _check(db, metric, dimensions)
+    await _check_capability(db, metric, dimensions)
     if dimensions not in INDEXED_DIMENSIONS:
         raise CapabilityMissing(
             f"an index holds vectors of up to {INDEXED_DIMENSIONS.high:,} dimensions, not "
             f"{dimensions:,}; without one a search compares all vectors"
         )
-    there = await _find(db, vector_index_name(metric, dimensions))
+    there = await _find_index(db, vector_index_name(metric, dimensions))
     if there is not None and there.state == "building":
         raise Conflict(f"{there.name} is being built already", current=there)
     if there is not None and there.state == "ready":
         return there
     d = db.dialect
-    with _owners_only(db, metric, dimensions, drop=False):
+    with _explain_denied_permission(db, metric, dimensions, drop=False):
         if there is not None:
             await db.run(
-                lambda: _one(drop_vector_index(d, metric=metric, dimensions=dimensions)),
+                lambda: _run_one(drop_vector_index(d, metric=metric, dimensions=dimensions)),
                 MAINTENANCE,
             )
         building = asyncio.ensure_future(
             db.run(
-                lambda: _one(build_vector_index(d, metric=metric, dimensions=dimensions)),
+                lambda: _run_one(build_vector_index(d, metric=metric, dimensions=dimensions)),
                 MAINTENANCE,
             )
         )
         try:
-            await _watch(db, building, progress)
+            await _report_progress(db, building, progress)
         except BaseException:
             building.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -141,7 +141,7 @@ async def build_index(
             raise
         await building
     expire_indexes(db)
-    made = await _find(db, vector_index_name(metric, dimensions))
+    made = await _find_index(db, vector_index_name(metric, dimensions))
     if made is None:
         raise Conflict("the index was dropped while it was built")
     return made
@@ -155,22 +155,22 @@ async def drop_index(db: Database, name: str) -> None:
         AuthenticationFailed: the role does not own the tables; the message says what their owner
             has to run.
     """
-    await _check(db)
-    there = await _find(db, name)
+    await _check_capability(db)
+    there = await _find_index(db, name)
     if there is None:
         raise NotFound(f"there is no vector index {name!r}")
     metric, dimensions = there.metric, there.dimensions
     if dimensions not in INDEXED_DIMENSIONS:
         raise NotFound(f"{name!r} is no index of memalchemy's")
-    with _owners_only(db, metric, dimensions, drop=True):
+    with _explain_denied_permission(db, metric, dimensions, drop=True):
         await db.run(
-            lambda: _one(drop_vector_index(db.dialect, metric=metric, dimensions=dimensions)),
+            lambda: _run_one(drop_vector_index(db.dialect, metric=metric, dimensions=dimensions)),
             MAINTENANCE,
         )
     expire_indexes(db)
 
 
-async def _watch(
+async def _report_progress(
     db: Database,
     building: asyncio.Future[Any],
     progress: Callable[[Progress], object] | None,
@@ -179,13 +179,13 @@ async def _watch(
     look = vector_index_progress(db.dialect)
     while not building.done():
         if progress is not None:
-            rows = await db.run(lambda: _one(look, {"p_schema": db.schema}), READ)
+            rows = await db.run(lambda: _run_one(look, {"p_schema": db.schema}), READ)
             if rows and rows[0].total:
                 progress(Progress(int(rows[0].done), int(rows[0].total)))
         await asyncio.wait([building], timeout=PROGRESS_SECONDS)
 
 
-async def _check(db: Database, metric: str = "cosine", dimensions: int = 384) -> None:
+async def _check_capability(db: Database, metric: str = "cosine", dimensions: int = 384) -> None:
     """Raise `CapabilityMissing` unless vector indexes can be built here."""
     d = db.dialect
     if not d.vectors.computes_distances:
@@ -210,12 +210,12 @@ async def _check(db: Database, metric: str = "cosine", dimensions: int = 384) ->
         )
 
 
-async def _find(db: Database, name: str) -> VectorIndex | None:
+async def _find_index(db: Database, name: str) -> VectorIndex | None:
     return next((one for one in await list_indexes(db) if one.name == name), None)
 
 
 @contextlib.contextmanager
-def _owners_only(db: Database, metric: str, dimensions: int, *, drop: bool) -> Any:
+def _explain_denied_permission(db: Database, metric: str, dimensions: int, *, drop: bool) -> Any:
     try:
         yield
     except AuthenticationFailed as error:
@@ -225,5 +225,5 @@ def _owners_only(db: Database, metric: str, dimensions: int, *, drop: bool) -> A
         ) from error
 
 
-def _one(statement: Executable, binds: Parameters = None) -> Program[Any]:
+def _run_one(statement: Executable, binds: Parameters = None) -> Program[Any]:
     return (yield statement, binds)

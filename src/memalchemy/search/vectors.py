@@ -271,7 +271,7 @@ class VectorRanking:
         if count < 1:
             return []
         if self._ranking is None:
-            self._ranking = await self._choose()
+            self._ranking = await self._choose_ranking()
         return await self._ranking.page(count)
 
     @property
@@ -284,7 +284,7 @@ class VectorRanking:
         """The plan by which the pages so far were read."""
         return _NO_PLAN if self._ranking is None else self._ranking.plan
 
-    async def _choose(self) -> BruteForceRanking | DatabaseRanking:
+    async def _choose_ranking(self) -> BruteForceRanking | DatabaseRanking:
         session = self._session
         if session.db.dialect.vectors.computes_distances:
             support = await vector_support(
@@ -352,18 +352,18 @@ class VectorSupport:
 
     def was_searched(self, scope: Scope) -> bool:
         """Return whether a scope was searched lately."""
-        return self._lately(scope) is not None
+        return self._recent_count_and_time(scope) is not None
 
     def count_of(self, scope: Scope) -> int | None:
         """Return the number of vectors of a scope, if they were counted lately."""
-        found = self._lately(scope)
+        found = self._recent_count_and_time(scope)
         return None if found is None else found[0]
 
     def add(self, scope: Scope, count: int | None) -> None:
         """Note that a scope is searched, and how many vectors it has if they were counted."""
         self._counts.put(scope, (count, time.monotonic()))
 
-    def _lately(self, scope: Scope) -> tuple[int | None, float] | None:
+    def _recent_count_and_time(self, scope: Scope) -> tuple[int | None, float] | None:
         found = self._counts.get(scope)
         return found if found and time.monotonic() - found[1] < SUPPORT_SECONDS else None
 
@@ -438,38 +438,38 @@ class DatabaseRanking:
             if self._by_index and await self._ask_index(count):
                 continue
             rows = await self._session.read(self._compare_all)
-            self._take(rows)
+            self._take_rows(rows)
             self._is_all = len(rows) < self._limit
         page, self._ready = self._ready[:count], self._ready[count:]
         check_vectors(self._query.tenant, page, self._session.db.signing)
         self._returned |= {(row.namespace, row.key) for row in page}
         self.exhausted = len(page) < count
-        return [self._neighbour(row) for row in page]
+        return [self._to_neighbour(row) for row in page]
 
     async def _choose_index(self) -> bool:
         """Return whether to use the index, and say in the plan why."""
         dimensions = self._query.dimensions
         name = vector_index_name(self._query.metric, dimensions)
         if dimensions not in INDEXED_DIMENSIONS or name not in self._support.indexes:
-            self._explain("exact vectors", "there is no vector index of this size and metric")
+            self._set_plan("exact vectors", "there is no vector index of this size and metric")
             await self._count_if_searched_before()
             return False
         if float(np.abs(self._query.vector).max()) > MAX_HALF:
-            self._explain("exact vectors", "the vector has numbers beyond the index's precision")
+            self._set_plan("exact vectors", "the vector has numbers beyond the index's precision")
             return False
-        number, most = await self._count(), max_compared(dimensions)
+        number, most = await self._count_vectors(), max_compared(dimensions)
         if number <= most:
             reason = f"of up to {most:,} vectors comparing all is as fast as the index"
-            self._explain("exact vectors", reason, vectors=number)
+            self._set_plan("exact vectors", reason, vectors=number)
             self._few = True
             return False
         width = WIDTH if number >= LARGE else WIDTH_IF_SMALL
         self._settings = self._dialect.vectors.index_settings(width)
         reason = f"of over {most:,} vectors the index finds the nearest without comparing all"
-        self._explain("hnsw", reason, vectors_at_least=number, width=width, index=name)
+        self._set_plan("hnsw", reason, vectors_at_least=number, width=width, index=name)
         return True
 
-    async def _count(self) -> int:
+    async def _count_vectors(self) -> int:
         """Return the number of vectors, but at most as many as make a difference."""
         known = self._support.count_of(self._scope)
         if known is not None:
@@ -489,7 +489,7 @@ class DatabaseRanking:
         if not self._dialect.statements.has_custom_plans:
             return
         if self._support.was_searched(self._scope):
-            self._few = await self._count() <= max_compared(self._query.dimensions)
+            self._few = await self._count_vectors() <= max_compared(self._query.dimensions)
         else:
             self._support.add(self._scope, None)
 
@@ -497,17 +497,17 @@ class DatabaseRanking:
         """Ask the index for the nearest, from the first on; false if it has not *count* more."""
         rows = await self._session.read_in_transaction(self._search_index)
         if rows is not None:
-            self._take(rows)
+            self._take_rows(rows)
             if len(rows) >= self._limit or len(self._ready) >= count:
                 return True
         reason = "the index found fewer than are wanted, so all vectors were compared"
         if rows is None:
             reason = "few items can match, so all of theirs were compared"
         self._by_index = False
-        self._explain("exact vectors", reason)
+        self._set_plan("exact vectors", reason)
         return False
 
-    def _take(self, rows: Sequence[Any]) -> None:
+    def _take_rows(self, rows: Sequence[Any]) -> None:
         taken, self._ready = set(self._returned), []
         for row in sorted(rows, key=_BY_DISTANCE):
             item = row.namespace, row.key
@@ -515,14 +515,14 @@ class DatabaseRanking:
                 taken.add(item)
                 self._ready.append(row)
 
-    def _neighbour(self, row: Any) -> Neighbour:
+    def _to_neighbour(self, row: Any) -> Neighbour:
         item, part = (row.namespace, row.key), (row.field, row.part)
         stored = None if row.value is None else row
         return self._query.neighbour(item, part, float(row.distance), stored)
 
     def _compare_all(self) -> Program[Sequence[Any]]:
         d, query = self._dialect, self._query
-        candidates = yield from self._candidates()
+        candidates = yield from self._find_candidates()
         if candidates is not None and not candidates:
             return []
         binds: dict[str, Any] = {"p_limit": self._limit, "p_longest": self._max_value}
@@ -539,7 +539,7 @@ class DatabaseRanking:
     def _search_index(self) -> Program[Sequence[Any] | None]:
         """Search the index; ``None`` if only few items can match, and all of those are compared."""
         d, query = self._dialect, self._query
-        if (yield from self._candidates()) is not None:
+        if (yield from self._find_candidates()) is not None:
             return None
         before: dict[str, Any] | None = None
         if self._session.connection is not None:  # the caller's transaction keeps its settings
@@ -558,12 +558,12 @@ class DatabaseRanking:
             yield only_by_vector_index(d), before
         return found
 
-    def _candidates(self) -> Program[Sequence[Item] | None]:
+    def _find_candidates(self) -> Program[Sequence[Item] | None]:
         if self._query.candidates is None or self._dialect.statements.max_list_bytes is not None:
             return None
         return (yield from self._query.candidates(MAX_CANDIDATES))
 
-    def _explain(self, strategy: str, reason: str, **details: Any) -> None:
+    def _set_plan(self, strategy: str, reason: str, **details: Any) -> None:
         self.plan = SearchPlan(strategy, reason, details)
 
 
@@ -599,7 +599,7 @@ class BruteForceRanking:
     async def page(self, count: int) -> list[Neighbour]:
         """Return the next *count* items; fewer only at the end."""
         found: list[Neighbour]
-        found, compared, self._returned = await self._session.read(partial(self._search, count))
+        found, compared, self._returned = await self._session.read(partial(self._find_best, count))
         self._compared = compared
         self.exhausted = len(found) < count
         cached = compared.source == "memory"
@@ -613,26 +613,26 @@ class BruteForceRanking:
         )
         return found
 
-    def _search(self, count: int) -> Program[tuple[list[Neighbour], _Comparison, set[Item]]]:
+    def _find_best(self, count: int) -> Program[tuple[list[Neighbour], _Comparison, set[Item]]]:
         # A program may be run again from the start, so it changes no attribute.
-        compared = self._compared or (yield from self._compare(MIN_KEPT + count))
+        compared = self._compared or (yield from self._compare_vectors(MIN_KEPT + count))
         seen, found = set(self._returned), list[Neighbour]()
         while len(found) < count:
             best = compared.best(seen, count - len(found))
             if not best:
                 if compared.is_all:
                     break
-                compared = yield from self._compare(4 * len(compared.similarities) + count)
+                compared = yield from self._compare_vectors(4 * len(compared.similarities) + count)
                 continue
             seen |= {item for item, _, _ in best}
             if self._db.signing.signs:
-                found += yield from self._proven(best)
+                found += yield from self._prove_hits(best)
                 continue
-            alive = yield from self._alive([item for item, _, _ in best])
-            found += [self._neighbour(one, alive[one[0]]) for one in best if one[0] in alive]
+            alive = yield from self._read_live_items([item for item, _, _ in best])
+            found += [self._to_neighbour(one, alive[one[0]]) for one in best if one[0] in alive]
         return found, compared, seen
 
-    def _compare(self, keep: int) -> Program[_Comparison]:
+    def _compare_vectors(self, keep: int) -> Program[_Comparison]:
         candidates: list[Item] | None = None
         if self._query.candidates is not None:
             named = yield from self._query.candidates(MAX_CANDIDATES)
@@ -657,7 +657,7 @@ class BruteForceRanking:
         compared.read = read
         return compared
 
-    def _alive(self, items: list[Item]) -> Program[dict[Item, Any]]:
+    def _read_live_items(self, items: list[Item]) -> Program[dict[Item, Any]]:
         """Return the rows of those items that have not expired."""
         d, found = self._db.dialect, dict[Item, Any]()
         binds = {"k_tenant": self._query.tenant, "p_now": self._session.now}
@@ -666,7 +666,7 @@ class BruteForceRanking:
             found |= {(row.namespace, encode_id(row.key)): row for row in rows}
         return found
 
-    def _proven(self, best: list[Found]) -> Program[list[Neighbour]]:
+    def _prove_hits(self, best: list[Found]) -> Program[list[Neighbour]]:
         """Read hits again with their vectors, verify the signatures of these, and return the hits.
 
         A hit has the distance of the vector that its signature proves, whatever was compared. One
@@ -700,12 +700,12 @@ class BruteForceRanking:
         vectors = to_matrix(stored, query.dimensions, unit=query.metric == "cosine")
         proven = distances(vectors, query.vector, query.metric).tolist()
         found = [
-            self._neighbour((item, part, _proven_distance(compared, true)), rows[(*item, *part)])
+            self._to_neighbour((item, part, _proven_distance(compared, true)), rows[(*item, *part)])
             for (item, part, compared), true in zip(there, proven, strict=True)
         ]
         return sorted(found, key=attrgetter("distance"))
 
-    def _neighbour(self, found: Found, row: Any) -> Neighbour:
+    def _to_neighbour(self, found: Found, row: Any) -> Neighbour:
         _, (field_, part), distance = found
         stored = None if row.value is None else row
         return self._query.neighbour(
@@ -742,9 +742,9 @@ class _Comparison:
             found = [one for one in self._ranked if one[0] not in returned]
             if len(found) >= count or self._rows >= len(self.similarities):
                 return found[:count]
-            self._rank(max(self._rows * 4, len(returned) + count))
+            self._order_best_rows(max(self._rows * 4, len(returned) + count))
 
-    def _rank(self, rows: int) -> None:
+    def _order_best_rows(self, rows: int) -> None:
         """Order the best *rows* by their exact distances."""
         similarities = self.similarities
         self._rows = min(rows, len(similarities))

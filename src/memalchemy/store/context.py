@@ -115,7 +115,7 @@ class StoreContext:
         self, key: str, value: Any, metadata: Mapping[str, Any] | None = None, **more: Any
     ) -> None:
         """Store a memory of the user."""
-        await self._memories().put(key, value, metadata, **more)
+        await self._memories_of_user().put(key, value, metadata, **more)
 
     async def remember_with_embedding(
         self,
@@ -126,15 +126,15 @@ class StoreContext:
         **more: Any,
     ) -> None:
         """Store a memory of the user, with a vector to find it by."""
-        await self._memories().put(key, value, metadata, embedding=embedding, **more)
+        await self._memories_of_user().put(key, value, metadata, embedding=embedding, **more)
 
     async def get_user_memory(self, key: str, **more: Any) -> Any | None:
         """Return a memory of the user; ``None`` if there is none, or no user."""
-        return None if self.user_id is None else await self._memories().get(key, **more)
+        return None if self.user_id is None else await self._memories_of_user().get(key, **more)
 
     async def forget(self, key: str, **more: Any) -> bool:
         """Remove a memory of the user; return whether it existed."""
-        return False if self.user_id is None else await self._memories().delete(key, **more)
+        return False if self.user_id is None else await self._memories_of_user().delete(key, **more)
 
     async def search_memories(
         self, query: str | None = None, limit: int = 10, **more: Any
@@ -142,7 +142,7 @@ class StoreContext:
         """Return the user's memories that hold words of *query*, or the newest."""
         if self.user_id is None:
             return []
-        return list(await self._memories().search(query, limit, **more))
+        return list(await self._memories_of_user().search(query, limit, **more))
 
     async def search_memories_semantic(
         self, query_embedding: Any, limit: int = 10, threshold: float | None = None, **more: Any
@@ -150,7 +150,7 @@ class StoreContext:
         """Return the user's memories by nearness to a vector."""
         if self.user_id is None:
             return []
-        return await self._memories().search_by_embedding(
+        return await self._memories_of_user().search_by_embedding(
             query_embedding, limit, threshold=threshold, **more
         )
 
@@ -164,5 +164,5 @@ class StoreContext:
         """Store a value that all share."""
         await self.store.put(("global",), key, value, metadata, **more)
 
-    def _memories(self) -> NamespacedStore:
+    def _memories_of_user(self) -> NamespacedStore:
         return self.for_user().scoped(MEMORIES)

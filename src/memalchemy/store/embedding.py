@@ -49,7 +49,7 @@ def texts_to_embed(value: Any, index: bool | Sequence[str]) -> list[Text]:
     found = []
     for field in index:
         check_field(field)
-        for part, said in enumerate(_parts(_at(value, field))):
+        for part, said in enumerate(_parts_of_text(_value_at(value, field))):
             if said.strip():
                 found.append(Text(field, part, said))
     return found
@@ -71,7 +71,7 @@ def check_field(field: object) -> str:
     return check_name(field, "field")
 
 
-def _at(value: Any, field: str) -> Any:
+def _value_at(value: Any, field: str) -> Any:
     steps = [field]
     if field.startswith("/"):
         steps = [s.replace("~1", "/").replace("~0", "~") for s in field[1:].split("/")]
@@ -85,7 +85,7 @@ def _at(value: Any, field: str) -> Any:
     return value
 
 
-def _parts(found: Any) -> list[str]:
+def _parts_of_text(found: Any) -> list[str]:
     if isinstance(found, str):
         return [found]
     if isinstance(found, (list, tuple)) and all(isinstance(one, str) for one in found):

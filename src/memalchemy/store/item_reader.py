@@ -106,7 +106,7 @@ class ItemReader:
         else:
             narrowed = await self._find_narrowed(PAGE)
         if narrowed is None:
-            async with aclosing(self._pages(order, last, limit)) as pages:
+            async with aclosing(self._pages_of_rows(order, last, limit)) as pages:
                 async for is_first, rows in pages:
                     async with aclosing(self.decoder.decode(rows)) as batches:
                         async for found in batches:
@@ -118,14 +118,14 @@ class ItemReader:
                         if narrowed is not None:
                             break
         if narrowed is not None:
-            places = _in_order(narrowed, order, last)
+            places = _sort_places(narrowed, order, last)
             size = max(limit, LEAST_READ)
             for start in range(0, len(places), size):
                 some = places[start : start + size]
                 for item in (await self.read_at(some, by_words=True)).values():
                     yield item
 
-    async def _pages(
+    async def _pages_of_rows(
         self, order: str, last: Mark | None, limit: int
     ) -> AsyncGenerator[tuple[bool, Sequence[Any]]]:
         """Yield the rows of all items, in order, by pages; and whether a page is the first."""
@@ -291,7 +291,7 @@ class Mark(NamedTuple):
         return (self.updated_at, *name) if order == "newest" else name
 
 
-def _in_order(rows: Sequence[Any], order: str, last: Mark | None) -> list[Place]:
+def _sort_places(rows: Sequence[Any], order: str, last: Mark | None) -> list[Place]:
     """Sort rows of items as the database does; return the places of those behind *last*."""
     marks = [Mark(row.updated_at, row.namespace, row.key) for row in rows]
     keyed = [(mark.sort_key(order), mark) for mark in marks]
@@ -326,7 +326,7 @@ class ItemDecoder:
         With *by_words* the rows have the words by which they were found, which are verified.
         """
         tests = 0 if self.wanted is None else self.wanted.conditions
-        for some, size in _batches(rows):
+        for some, size in _split_into_batches(rows):
             weight = size + TEST_BYTES * tests * len(some)
             yield await off_loop(weight, partial(self._decode_batch, some, size, by_words))
 
@@ -339,7 +339,7 @@ class ItemDecoder:
         found = zip(rows, items, strict=True)
         if self.wanted is None:
             return list(found)
-        return [(row, item) for row, item in found if self._matches(item, _size(row))]
+        return [(row, item) for row, item in found if self._passes_filter(item, _size_of_row(row))]
 
     def _decode_encrypted(self, row: Any, by_words: bool) -> RowsWithItems:
         sealed = read.decrypt_row(self.tenant, row, self.keyring, words=by_words)
@@ -347,9 +347,9 @@ class ItemDecoder:
         if self.wanted is None:
             self._count_size(size)
         item = read.decode_item(row, sealed)
-        return [(row, item)] if self.wanted is None or self._matches(item, size) else []
+        return [(row, item)] if self.wanted is None or self._passes_filter(item, size) else []
 
-    def _matches(self, item: StoreItem, size: int) -> bool:
+    def _passes_filter(self, item: StoreItem, size: int) -> bool:
         assert self.wanted is not None
         if not self.wanted.matches(item.value, item.metadata):
             return False
@@ -363,11 +363,11 @@ class ItemDecoder:
             raise TooLarge("the answer", self.size, MAX_ANSWER_BYTES, advice=advice)
 
 
-def _batches(rows: Sequence[Any]) -> Iterator[tuple[Sequence[Any], int]]:
+def _split_into_batches(rows: Sequence[Any]) -> Iterator[tuple[Sequence[Any], int]]:
     """Split *rows* into batches that are decoded at once; yield each with its size in bytes."""
     start = size = 0
     for at, row in enumerate(rows):
-        more = _size(row)
+        more = _size_of_row(row)
         if at > start and (size + more > BATCH_BYTES or at - start >= BATCH_ROWS):
             yield rows[start:at], size
             start, size = at, 0
@@ -376,7 +376,7 @@ def _batches(rows: Sequence[Any]) -> Iterator[tuple[Sequence[Any], int]]:
         yield rows[start:], size
 
 
-def _size(row: Any) -> int:
+def _size_of_row(row: Any) -> int:
     """Return the bytes of a row's value, unpacked; of an encrypted one, as it is stored."""
     return decompressed_size(bytes(row.value))
 

@@ -50,20 +50,20 @@ class ItemSearch:
         if mode == "hybrid":
             depth = fusion_depth(limit)
             both = [
-                await _first(self._by_text(depth), depth),
-                await _first(self._by_vector(depth), depth),
+                await _take_first(self._pages_by_text(depth), depth),
+                await _take_first(self._pages_by_vector(depth), depth),
             ]
             found = fuse(both, alpha)
             self.plans.append(SearchPlan("hybrid", "both rankings, fused by reciprocal rank"))
         else:
-            ranking = self._by_text if mode == "text" else self._by_vector
-            found = await _first(ranking(limit), limit)
+            ranking = self._pages_by_text if mode == "text" else self._pages_by_vector
+            found = await _take_first(ranking(limit), limit)
         if not found and limit:
             await self.items.db.check_search(self.items.connection)
         least = -math.inf if self.threshold is None else self.threshold
         return [one for one in found if one.score >= least][:limit]
 
-    async def _by_text(self, limit: int) -> AsyncGenerator[list[Ranked]]:
+    async def _pages_by_text(self, limit: int) -> AsyncGenerator[list[Ranked]]:
         terms = query_terms(self.query or "")
         self.plans.append(
             SearchPlan("text", "an index of words, and of the namespace", {"terms": len(terms)})
@@ -110,7 +110,7 @@ class ItemSearch:
             # The database ranks anew for each page.
             binds["p_limit"] = min(max(4 * binds["p_limit"], limit), MAX_PAGE)
 
-    async def _by_vector(self, limit: int) -> AsyncGenerator[list[Ranked]]:
+    async def _pages_by_vector(self, limit: int) -> AsyncGenerator[list[Ranked]]:
         if self.vector is None or not limit:
             return
         items = self.items
@@ -176,7 +176,7 @@ class ItemSearch:
         return found
 
 
-async def _first(pages: AsyncGenerator[list[Ranked]], limit: int) -> list[Ranked]:
+async def _take_first(pages: AsyncGenerator[list[Ranked]], limit: int) -> list[Ranked]:
     """Return the first *limit* items of *pages*; no page beyond them is asked for."""
     some: list[Ranked] = []
     async with aclosing(pages):

@@ -119,7 +119,7 @@ async def export_items(
                 raise
             size = max(1, size // 8)
             continue
-        kept = await _vectors_of(store.db, page) if vectors and page else {}
+        kept = await _read_vectors(store.db, page) if vectors and page else {}
         for item in page:
             fields: Any = item.to_dict() | {"value": jsonable(item.value)}
             record: ExportedItem = fields
@@ -148,7 +148,7 @@ async def import_items(
         Conflict: others kept writing items of a batch while it was written.
     """
     number, roads = 0, ItemRoads(store.db)
-    for batch in _batches(lines):
+    for batch in _split_into_batches(lines):
         now = datetime.now(UTC)
         size = sum(map(len, batch)) + len(batch) * (OFF_LOOP_BYTES // 50)
         read = await off_loop(size, partial(_read_lines, store, number, batch, now))
@@ -163,7 +163,7 @@ async def import_items(
             yield ImportedBatch(counts)
 
 
-def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+def _split_into_batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     size = 0
     for line in lines:
@@ -241,7 +241,7 @@ def _read_line(text: bytes, now: datetime) -> tuple[StoreItem, list[VectorRow]]:
     expires_at = _parse_time(record.get("expires_at"), now)
     item = StoreItem(tuple(namespace), key, value, metadata, now, now, expires_at=expires_at)
     with _errors_of("vectors"):
-        return item, list(_vectors(record.get("vectors")))
+        return item, list(_parse_vectors(record.get("vectors")))
 
 
 @contextmanager
@@ -282,7 +282,7 @@ def _parse_time(text: Any, now: datetime) -> datetime | None:
     return moment
 
 
-def _vectors(given: Any) -> Iterator[VectorRow]:
+def _parse_vectors(given: Any) -> Iterator[VectorRow]:
     if given is None:
         return
     if not isinstance(given, list):
@@ -325,7 +325,7 @@ async def _write_batch(
         for listed in key_lists(d, keys):
             for row in (yield read.read_items(d, words=False), binds | listed):
                 there[row.namespace, row.key] = row
-        outcome, chosen = _decide(good, there, on_conflict, db)
+        outcome, chosen = _decide_lines(good, there, on_conflict, db)
         # In one order in every process: two that want the same rows do not block each other.
         for place in sorted(chosen):
             line = chosen[place]
@@ -349,7 +349,7 @@ async def _write_batch(
     return ImportedBatch(counts + outcome.counts, outcome.problems)
 
 
-def _decide(
+def _decide_lines(
     good: list[_Line], there: dict[Place, Any], on_conflict: OnConflict, db: Database
 ) -> tuple[ImportedBatch, dict[Place, _Line]]:
     """Return the result of a batch, and the lines to write: the last of each place, or none."""
@@ -387,7 +387,7 @@ def _is_same_item(line: _Line, before: Any, db: Database) -> bool:
     )
 
 
-async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[dict[str, Any]]]:
+async def _read_vectors(db: Database, page: list[StoreItem]) -> dict[Place, list[dict[str, Any]]]:
     places = [(encode_namespace(item.namespace), item.key) for item in page]
     statement = vectors_of_items(db.dialect, as_stored=False)
 

@@ -71,7 +71,7 @@ def to_items(
             return list(map(_with_value, rows, values))
         except Corrupt:
             pass  # which of them it is, and what is wrong with it, is found one by one
-    return [_with_value(row, _decode(row, _decrypt(tenant, row, keyring))) for row in rows]
+    return [_with_value(row, _decode(row, _decrypt_value(tenant, row, keyring))) for row in rows]
 
 
 def _with_value(row: Any, value: Any) -> StoreItem:
@@ -98,10 +98,10 @@ def decrypt_row(tenant: str, row: Any, keyring: Keyring, *, words: bool = False)
     An error names the item.
     """
     check_items(tenant, (row,), keyring.signing, words=words)
-    return _decrypt(tenant, row, keyring)
+    return _decrypt_value(tenant, row, keyring)
 
 
-def _decrypt(tenant: str, row: Any, keyring: Keyring) -> StoredPayload:
+def _decrypt_value(tenant: str, row: Any, keyring: Keyring) -> StoredPayload:
     try:
         place = item_place(tenant, row.namespace, row.key, row.version)
         return keyring.decrypt(row.codec, row.checksum, bytes(row.value), place)

@@ -53,10 +53,10 @@ class Face:
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         faces = [given for given in (*args, *kw.values()) if isinstance(given, Face)]
-        made = self._of(*map(_asynchronous, args), **{k: _asynchronous(v) for k, v in kw.items()})
-        self._hold(made, faces[0]._loop if faces else self._make_loop(made))
+        made = self._of(*map(_to_async, args), **{k: _to_async(v) for k, v in kw.items()})
+        self._attach_to(made, faces[0]._loop if faces else self._make_loop(made))
 
-    def _hold(self, made: Any, loop: Loop) -> None:
+    def _attach_to(self, made: Any, loop: Loop) -> None:
         self._async, self._loop = made, loop
         _made[id(made)] = self
 
@@ -67,7 +67,7 @@ class Face:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return _shown(getattr(self._async, name), self._loop)
+        return _to_face(getattr(self._async, name), self._loop)
 
     def __repr__(self) -> str:
         return repr(self._async)
@@ -79,16 +79,16 @@ class Face:
         caller = Caller()
         runner = connection._runner if isinstance(connection, Transaction) else None
         result = getattr(self._async, name)(
-            *(_asynchronous(a, caller) for a in args),
-            **{k: _asynchronous(v, caller) for k, v in kw.items()},
+            *(_to_async(a, caller) for a in args),
+            **{k: _to_async(v, caller) for k, v in kw.items()},
         )
         if inspect.iscoroutine(result):
-            return _shown(wait(self._loop, runner, result, caller), self._loop)
+            return _to_face(wait(self._loop, runner, result, caller), self._loop)
         if isinstance(result, AsyncIterator):
             return LazyIterator(result, functools.partial(wait, self._loop, runner, caller=caller))
         if isinstance(result, AbstractAsyncContextManager) and type(result) not in _faces:
             return Block(result, self._loop)
-        return _shown(result, self._loop)
+        return _to_face(result, self._loop)
 
 
 def wait(loop: Loop, runner: Runner | None, work: Coroutine[Any, Any, T], caller: Caller) -> T:
@@ -120,7 +120,7 @@ class LazyIterator(Iterator[T], Generic[T]):
     def __next__(self) -> T:
         if not self._found and self._has_more:
             self._has_more = False  # unless what follows says otherwise
-            found, self._has_more, self._error = self._run(_take(self._items, self._count))
+            found, self._has_more, self._error = self._run(_take_items(self._items, self._count))
             self._found.extend(found)
             self._count = min(2 * self._count, AHEAD)
         if self._found:
@@ -142,10 +142,12 @@ class LazyIterator(Iterator[T], Generic[T]):
         self._has_more = False
         close = getattr(self._items, "aclose", None)
         if started and close is not None:
-            self._run(_awaited(close()))
+            self._run(_await(close()))
 
 
-async def _take(items: AsyncIterator[T], count: int) -> tuple[list[T], bool, Exception | None]:
+async def _take_items(
+    items: AsyncIterator[T], count: int
+) -> tuple[list[T], bool, Exception | None]:
     """Up to *count* items, whether there may be more, and the error that came after them."""
     found: list[T] = []
     try:
@@ -158,7 +160,7 @@ async def _take(items: AsyncIterator[T], count: int) -> tuple[list[T], bool, Exc
     return found, True, None
 
 
-async def _awaited(awaitable: Any) -> Any:
+async def _await(awaitable: Any) -> Any:
     return await awaitable
 
 
@@ -178,7 +180,7 @@ class Block(AbstractContextManager[Any]):
             raise
         if isinstance(entered, AsyncConnection):
             return Transaction(entered, self._runner)
-        return _shown(entered, self._loop)
+        return _to_face(entered, self._loop)
 
     def __exit__(
         self,
@@ -192,7 +194,7 @@ class Block(AbstractContextManager[Any]):
             self._runner.hold(blocks=-1)
 
     def _run(self, work: Any) -> Any:
-        return self._runner.run(_awaited(work), Caller())
+        return self._runner.run(_await(work), Caller())
 
 
 class Root(Face):
@@ -224,10 +226,10 @@ class Alone(Face):
     """The face of what works on no database."""
 
     def _make_loop(self, made: Any) -> Loop:
-        return Loop(_nothing)
+        return Loop(_do_nothing)
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     pass
 
 
@@ -237,13 +239,13 @@ def face(of: type, base: type[Face] = Face) -> type[Any]:
     for name in dir(of):
         member = inspect.getattr_static(of, name)
         if name in ("__aenter__", "__aexit__"):
-            members[name.replace("__a", "__")] = _method(of, member, calls=name)
+            members[name.replace("__a", "__")] = _make_method(of, member, calls=name)
         elif name.startswith("_") and name != "__init__":
             continue
         elif isinstance(member, property):
-            members[name] = _property(member, name)
+            members[name] = _make_property(member, name)
         elif inspect.isfunction(member):
-            members[name] = _method(of, member, calls=name)
+            members[name] = _make_method(of, member, calls=name)
         else:
             members[name] = member
     members = {k: v for k, v in members.items() if k == "__init__" or k not in vars(base)}
@@ -291,7 +293,7 @@ def plain_type(annotation: Any) -> Any:
     return annotation
 
 
-def _method(of: type, function: Callable[..., Any], *, calls: str) -> Callable[..., Any]:
+def _make_method(of: type, function: Callable[..., Any], *, calls: str) -> Callable[..., Any]:
     if calls == "__init__":
 
         def method(self: Face, *args: Any, **kw: Any) -> Any:
@@ -315,14 +317,14 @@ def _method(of: type, function: Callable[..., Any], *, calls: str) -> Callable[.
     return method
 
 
-def _property(original: property, name: str) -> property:
+def _make_property(original: property, name: str) -> property:
     def read(self: Face) -> Any:
-        return _shown(getattr(self._async, name), self._loop)
+        return _to_face(getattr(self._async, name), self._loop)
 
     return property(read, doc=sync_docstring(original.__doc__))
 
 
-def _asynchronous(value: Any, caller: Caller | None = None) -> Any:
+def _to_async(value: Any, caller: Caller | None = None) -> Any:
     """Return *value* in the form that the asynchronous side takes."""
     if isinstance(value, Face):
         return value._async
@@ -335,7 +337,7 @@ def _asynchronous(value: Any, caller: Caller | None = None) -> Any:
     return value
 
 
-def _shown(value: Any, loop: Loop) -> Any:
+def _to_face(value: Any, loop: Loop) -> Any:
     """Return the face of *value* if its class has one, else *value*."""
     of = _faces.get(type(value))
     if of is None:
@@ -343,7 +345,7 @@ def _shown(value: Any, loop: Loop) -> Any:
     found = _made.get(id(value))
     if found is None or found._async is not value:
         found = object.__new__(of)
-        found._hold(value, loop)
+        found._attach_to(value, loop)
     return found
 
 

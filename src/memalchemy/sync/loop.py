@@ -76,7 +76,7 @@ class Runner:
         self._is_retired = self._finishes = self._is_exiting = False
         self._is_stopping = self._is_ending = False
         self._pid = os.getpid()
-        self._thread = _detached.create_thread(self._main, name=NAME)
+        self._thread = _detached.create_thread(self._run_loop, name=NAME)
         _running.add(self)
         self._thread.start()
 
@@ -103,7 +103,7 @@ class Runner:
         An exception that reaches the waiting thread, as a KeyboardInterrupt does, cancels the
         work, waits until it has ended, and goes on.
         """
-        if refusal := self._refusal():
+        if refusal := self._reason_to_refuse():
             work.close()
             if self._is_exiting and threading.current_thread().daemon:
                 threading.Event().wait()  # the process leaves it behind, as it does any daemon
@@ -145,7 +145,7 @@ class Runner:
             return task.result()
         finally:
             task = None  # an error keeps this frame: it would keep itself, and the database, alive
-            _adopt(context, before)
+            _adopt_context(context, before)
 
     def retire(self, *, finishing: bool) -> None:
         """End the thread as soon as nothing holds it; await *finish* before that if *finishing*."""
@@ -169,7 +169,7 @@ class Runner:
         with self._changed:
             self._finishes = self._finishes or not self._is_retired
             self._is_exiting = True
-            self._stop()
+            self._stop_loop()
         self._thread.join(LAST_SECONDS)
 
     def pause(self) -> Callable[[], object]:
@@ -185,7 +185,7 @@ class Runner:
             reached.wait(1)
         return go_on.set
 
-    def _refusal(self) -> str | None:
+    def _reason_to_refuse(self) -> str | None:
         if self._pid != os.getpid():
             return "a transaction belongs to the process that began it"
         if self._is_stopping:
@@ -199,25 +199,25 @@ class Runner:
 
     def _stop_if_free(self) -> None:
         if self._is_retired and not self._calls and not self._blocks:
-            self._stop()
+            self._stop_loop()
 
-    def _stop(self) -> None:
+    def _stop_loop(self) -> None:
         if not self._is_stopping:
             self._is_stopping = True
             self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def _main(self) -> None:
+    def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
-            self._loop.run_until_complete(self._end())
+            self._loop.run_until_complete(self._end_tasks())
         finally:
             self._executor.shutdown(wait=True)
             asyncio.set_event_loop(None)
             self._loop.close()
             _running.discard(self)
 
-    async def _end(self) -> None:
+    async def _end_tasks(self) -> None:
         self._is_ending = True
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
@@ -284,7 +284,7 @@ class Loop:
             self._dropped = None
 
 
-def _adopt(context: Context, before: dict[Any, Any]) -> None:
+def _adopt_context(context: Context, before: dict[Any, Any]) -> None:
     """Set what an operation has set, such as which transaction is open, in the caller's context."""
     for variable, value in context.items():
         if variable not in before or before[variable] is not value:

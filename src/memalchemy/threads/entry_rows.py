@@ -99,7 +99,7 @@ def to_hit(log: Log, row: Any, score: float, terms: list[list[str]], keyring: Ke
         check_hit_words(place, row.signature, row, keyring.signing)
     return EntryHit(
         row.seq,
-        _value(log, keyring, row.seq, row.codec, row.checksum, row.payload),
+        _decode_value(log, keyring, row.seq, row.codec, row.checksum, row.payload),
         row.entry_key,
         row.occurred_at,
         row.stored_at,
@@ -128,11 +128,11 @@ def decode_entry_values(
             return decode_payloads(payloads, checksums, codecs)
         except Corrupt:
             pass  # which of them it is, and what is wrong with it, is found one by one
-    one = partial(_value, log, keyring)
+    one = partial(_decode_value, log, keyring)
     return list(map(one, positions, codecs, checksums, payloads))
 
 
-def _value(
+def _decode_value(
     log: Log, keyring: Keyring, position: int, tag: str, checksum: int, payload: bytes
 ) -> Any:
     try:

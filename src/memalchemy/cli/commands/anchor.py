@@ -75,8 +75,8 @@ async def anchor(
                 accept_rollback=accept_rollback,
                 progress=lambda done: progress.update(done, None),
             )
-    _write(made, file)
-    _report(ctx, made, file, all_tenants=all_tenants)
+    _write_anchor(made, file)
+    _print_anchor(ctx, made, file, all_tenants=all_tenants)
 
 
 def _read_previous(file: Path, previous: Path | None) -> Anchor | None:
@@ -85,7 +85,7 @@ def _read_previous(file: Path, previous: Path | None) -> Anchor | None:
     return read_anchor(file) if file != STDOUT and file.exists() else None
 
 
-def _write(made: Anchor, file: Path) -> None:
+def _write_anchor(made: Anchor, file: Path) -> None:
     if file == STDOUT:
         sys.stdout.buffer.write(made.to_bytes())
         sys.stdout.buffer.flush()
@@ -96,7 +96,7 @@ def _write(made: Anchor, file: Path) -> None:
         raise UsageError(f"the anchor {file} cannot be written: {error.strerror}") from error
 
 
-def _report(ctx: Context, made: Anchor, file: Path, *, all_tenants: bool) -> None:
+def _print_anchor(ctx: Context, made: Anchor, file: Path, *, all_tenants: bool) -> None:
     tenants = count(len(made.sections), "tenant")
     if file == STDOUT:
         ctx.terminal.print_note(f"{len(made):,} logs and items of {tenants}: {made.digest}")

@@ -72,8 +72,8 @@ async def copy(
         source = source.with_options(schema=from_schema)
     target = ctx.with_options(db=to, schema=to_schema)
     async with (
-        _named("the source", source, source.database(read_only=True)) as old,
-        _named("the target", target, target.database(migrate="auto", create=True)) as new,
+        _open_named("the source", source, source.database(read_only=True)) as old,
+        _open_named("the target", target, target.database(migrate="auto", create=True)) as new,
     ):
         with ctx.terminal.progress("copying") as progress, usage_errors():
             try:
@@ -116,7 +116,7 @@ async def copy(
 
 
 @asynccontextmanager
-async def _named(
+async def _open_named(
     name: str, ctx: Context, database: AbstractAsyncContextManager[Database]
 ) -> AsyncIterator[Database]:
     """Open *database*; an error says which of the two databases it is about."""

@@ -92,10 +92,11 @@ async def forget(
         only_items = namespace is not None and not threads
         if not yes:
             with usage_errors():
-                amount = await _count(db, erase)
+                amount = await _count_erased(db, erase)
             if amount:
                 ctx.terminal.require_consent(
-                    f"Erase {_counted(amount, only_items)} of {target}? This cannot be undone.",
+                    f"Erase {_format_count(amount, only_items)} of {target}? This cannot be "
+                    "undone.",
                     "erased",
                 )
         with usage_errors():
@@ -112,11 +113,11 @@ async def forget(
     if ctx.as_data:
         ctx.terminal.print_data({"erased": erased})
     else:
-        ctx.terminal.print(f"{_counted(erased, only_items)} erased")
+        ctx.terminal.print(f"{_format_count(erased, only_items)} erased")
     return None
 
 
-def _counted(number: int, only_items: bool) -> str:
+def _format_count(number: int, only_items: bool) -> str:
     if only_items:
         return count(number, "item")
     return f"{number:,} checkpoints, entries and items"
@@ -138,7 +139,7 @@ async def _forget_namespace(
     return erased
 
 
-async def _count(db: Database, erase: Callable[..., Awaitable[int]]) -> int:
+async def _count_erased(db: Database, erase: Callable[..., Awaitable[int]]) -> int:
     """Count what would be erased: erase it in a transaction, and roll that back."""
     amount = 0
     try:

@@ -166,7 +166,7 @@ async def _import_file(ctx: Context, file: str, prefix: str, on_conflict: OnConf
         )
     else:
         ctx.terminal.print(
-            f"threads: {_summary(counts)}; {count(checkpoints, 'checkpoint')} written "
+            f"threads: {_format_statuses(counts)}; {count(checkpoints, 'checkpoint')} written "
             f"in {seconds:.1f} s"
         )
         if stored_bytes:
@@ -224,9 +224,10 @@ async def _import_langgraph(
         )
     else:
         ctx.terminal.print(
-            f"{count(report.threads, 'thread')}: {_summary(Counter(report.thread_statuses))}"
+            f"{count(report.threads, 'thread')}: "
+            f"{_format_statuses(Counter(report.thread_statuses))}"
         )
-        checkpoints = _parts(
+        checkpoints = _format_counts(
             new=report.new_checkpoints,
             unchanged=report.unchanged_checkpoints,
             in_conflict=report.conflicting_checkpoints,
@@ -236,7 +237,7 @@ async def _import_langgraph(
             f"{count(report.checkpoints, 'checkpoint')}: {checkpoints}; "
             f"{count(report.writes, 'new pending write')}"
         )
-        items = _parts(
+        items = _format_counts(
             new=report.new_items,
             unchanged=report.unchanged_items,
             in_conflict=report.conflicting_items,
@@ -326,7 +327,9 @@ async def _import_openai_agents(
         )
     else:
         branches = count(len(outcomes), "branch", "branches")
-        ctx.terminal.print(f"{count(len(sessions), 'session')}, {branches}: {_summary(counts)}")
+        ctx.terminal.print(
+            f"{count(len(sessions), 'session')}, {branches}: {_format_statuses(counts)}"
+        )
         done = "would be written" if dry_run else "written, read back and compared"
         ctx.terminal.print(f"{count(items, 'item')} {done} in {seconds:.1f} s")
         if not outcomes:
@@ -379,7 +382,7 @@ async def _import_records(
             }
         )
     else:
-        ctx.terminal.print(f"{count(len(outcomes), 'record')}: {_summary(counts)}")
+        ctx.terminal.print(f"{count(len(outcomes), 'record')}: {_format_statuses(counts)}")
         done = "would be written" if dry_run else "written, read back and compared"
         ctx.terminal.print(
             f"{count(written, 'entry, checkpoint or item', 'entries, checkpoints and items')} "
@@ -436,13 +439,13 @@ def _print_way_out(ctx: Context, on_conflict: OnConflict) -> None:
         )
 
 
-def _parts(*, new: int, unchanged: int, **others: int) -> str:
+def _format_counts(*, new: int, unchanged: int, **others: int) -> str:
     """Return the parts of a sum; those of *others* that are 0 are left out."""
     found = [f"{new:,} new", f"{unchanged:,} unchanged"]
     found += [f"{number:,} {name.replace('_', ' ')}" for name, number in others.items() if number]
     return ", ".join(found)
 
 
-def _summary(counts: Counter[str]) -> str:
+def _format_statuses(counts: Counter[str]) -> str:
     found = [f"{counts[status]:,} {status}" for status in STATUSES if counts[status]]
     return ", ".join(found) or "none"

@@ -155,7 +155,7 @@ def _print_report(ctx: Context, report: RotationReport, *, dry_run: bool) -> Non
     if report.vectors:
         ctx.terminal.print(f"{report.vectors:,} vectors were removed")
     if report.left:
-        _print_left(ctx, report)
+        _print_unfinished(ctx, report)
     if report.needed_keys:
         keys = ", ".join(report.needed_keys)
         ctx.terminal.print(
@@ -164,7 +164,7 @@ def _print_report(ctx: Context, report: RotationReport, *, dry_run: bool) -> Non
     _print_rows(ctx, report.left_out, "are damaged, or their keys were not given")
 
 
-def _print_left(ctx: Context, report: RotationReport) -> None:
+def _print_unfinished(ctx: Context, report: RotationReport) -> None:
     """Say what is left, and what can be done about it."""
     sentences = [f"{report.left:,} are left"]
     if report.damaged:

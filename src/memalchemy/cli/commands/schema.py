@@ -141,7 +141,7 @@ async def check(ctx: Context) -> int:
     works = spread is None or spread.is_usable
     if ctx.as_data:
         result: dict[str, Any] = {"ok": works, "revision": revision, "warnings": warnings}
-        result |= _vectors(pgvector)
+        result |= _pgvector_field(pgvector)
         if spread is not None:
             result["distribution"] = _describe_distribution(spread)
         ctx.terminal.print_data(result)
@@ -356,7 +356,7 @@ async def _has_pgvector(db: Database) -> bool | None:
     return (await db.health()).get("pgvector") if db.dialect.vectors.may_be_bytes else None
 
 
-def _vectors(pgvector: bool | None) -> dict[str, bool]:
+def _pgvector_field(pgvector: bool | None) -> dict[str, bool]:
     return {} if pgvector is None else {"pgvector": pgvector}
 
 
@@ -390,7 +390,7 @@ def _print_move(
     converted: bool = False,
 ) -> None:
     if ctx.as_data:
-        ctx.terminal.print_data({"ran": revisions, "revision": now} | _vectors(pgvector))
+        ctx.terminal.print_data({"ran": revisions, "revision": now} | _pgvector_field(pgvector))
         return
     done = [f"ran {', '.join(revisions)}"] if revisions else []
     if converted:

@@ -96,18 +96,18 @@ async def search(
 def _to_document(hit: Hit) -> dict[str, Any]:
     return {
         **hit,
-        "kind": _kind(hit),
+        "kind": _kind_of_hit(hit),
         "snippet": "".join(piece["text"] for piece in hit["snippet"]),
     }
 
 
-def _kind(hit: Hit) -> str:
+def _kind_of_hit(hit: Hit) -> str:
     return "checkpoint" if hit["kind"] == "step" else str(hit["kind"])
 
 
 def _print_hit(ctx: Context, hit: Hit) -> None:
     """Print where a hit is, its text and the command that shows it, on a line each."""
-    where = [f"{hit['score']:.2f}", _kind(hit)]
+    where = [f"{hit['score']:.2f}", _kind_of_hit(hit)]
     if hit["thread_id"] is not None:
         where += [hit["thread_id"], _place_in_thread(hit)]
     else:
@@ -115,7 +115,7 @@ def _print_hit(ctx: Context, hit: Hit) -> None:
     where += [f"in {format_namespace(hit['namespace'])}", format_time(hit["occurred_at"])]
     ctx.terminal.print(escape_controls("  ".join(where)), style="bold")
     ctx.terminal.print_block(style_hits(hit["snippet"]), indent=6)
-    ctx.terminal.print(f"      {_command(ctx, hit)}", style="dim")
+    ctx.terminal.print(f"      {_command_that_shows(ctx, hit)}", style="dim")
 
 
 def _print_table(ctx: Context, hits: Sequence[Hit]) -> None:
@@ -131,7 +131,7 @@ def _print_table(ctx: Context, hits: Sequence[Hit]) -> None:
         ),
         (
             (
-                _kind(hit),
+                _kind_of_hit(hit),
                 format_namespace(hit["namespace"]),
                 hit["thread_id"],
                 hit["key"] if hit["thread_id"] is None else _place_in_thread(hit),
@@ -148,7 +148,7 @@ def _place_in_thread(hit: Hit) -> str:
     return str(hit["position"] if hit["checkpoint_id"] is None else hit["checkpoint_id"])
 
 
-def _command(ctx: Context, hit: Hit) -> str:
+def _command_that_shows(ctx: Context, hit: Hit) -> str:
     """Return the command that shows a hit, as a shell takes it."""
     namespace = format_namespace(hit["namespace"])
     options: list[str] = []
@@ -161,10 +161,10 @@ def _command(ctx: Context, hit: Hit) -> str:
         arguments = [*options, "--", *arguments]
     else:
         arguments = [*arguments, *options]
-    return " ".join(map(_quote, ["memalchemy", *_common_options(ctx), *name, *arguments]))
+    return " ".join(map(_quote_for_shell, ["memalchemy", *_common_options(ctx), *name, *arguments]))
 
 
-def _quote(argument: str) -> str:
+def _quote_for_shell(argument: str) -> str:
     """Quote an argument for a shell, on one line and without what a terminal acts on."""
     if escape_controls(argument) == argument:
         return shlex.quote(argument)

@@ -171,10 +171,10 @@ async def serve(
             "--pool-size and --max-overflow are for a server to which memalchemy keeps a pool of "
             "connections: a SQLite file has none, and PgBouncer keeps its own"
         )
-    with _end_within(grace + SECONDS_TO_CLOSE) as stopping:
+    with _end_process_within(grace + SECONDS_TO_CLOSE) as stopping:
         async with ctx.database(statement_timeout=statement_timeout, **given) as db:
             try:
-                with usage_errors(), _telemetry() if otel else nullcontext():
+                with usage_errors(), _report_to_opentelemetry() if otel else nullcontext():
                     await serve(
                         db,
                         host=host,
@@ -198,7 +198,7 @@ async def serve(
 
 
 @contextmanager
-def _end_within(seconds: float) -> Iterator[Callable[[], None]]:
+def _end_process_within(seconds: float) -> Iterator[Callable[[], None]]:
     """Yield a function that gives the block so many seconds to end, and then ends the process.
 
     A thread of the block may be in a call that nothing interrupts, such as SQLite's that waits for
@@ -221,7 +221,7 @@ def _end_within(seconds: float) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def _telemetry() -> Iterator[None]:
+def _report_to_opentelemetry() -> Iterator[None]:
     """Report operations to OpenTelemetry's global providers during the block.
 
     Raises:

@@ -77,7 +77,7 @@ async def show(
         if page is None or not (messages or page["source"] != "none"):
             await _print_raw(ctx, db, thread, place, checkpoint, has_steps, limit, before)
             return
-        info = None if page["at"] is None else await _info(db, thread, place, page["at"])
+        info = None if page["at"] is None else await _require_info(db, thread, place, page["at"])
     _check_messages(page, thread, forced=messages)
     if ctx.as_data:
         shared = {"thread_id": thread, "namespace": place, "checkpoint_id": page["at"]}
@@ -123,7 +123,9 @@ def _print_summary(ctx: Context, page: dict[str, Any], info: Any) -> None:
         )
 
 
-async def _info(db: Database, thread: str, place: tuple[str, ...], checkpoint: str | None) -> Any:
+async def _require_info(
+    db: Database, thread: str, place: tuple[str, ...], checkpoint: str | None
+) -> Any:
     from memalchemy import Checkpointer
 
     info = await Checkpointer(db, namespace=place).get_metadata(thread, checkpoint)
@@ -162,7 +164,7 @@ async def _print_raw(
             for entry in found
         ]
     else:
-        info = await _info(db, thread, place, checkpoint)
+        info = await _require_info(db, thread, place, checkpoint)
         state = await Checkpointer(db, namespace=place).load(thread, info["checkpoint_id"])
         document = info | {"namespace": place, "state": state} if ctx.as_data else state
     if ctx.as_data:

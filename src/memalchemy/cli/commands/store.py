@@ -183,7 +183,7 @@ async def get(ctx: Context, namespace: NamespaceArgument, key: KeyArgument) -> N
     async with ctx.database(read_only=True) as db:
         item = await Store(db).get_item(parts, key)
     if item is None:
-        raise _no_item(parts, key)
+        raise _item_missing(parts, key)
     if ctx.as_data:
         ctx.terminal.print_data(item.to_dict())
     else:
@@ -278,7 +278,7 @@ async def delete(
         store = Store(db)
         if key is not None:
             if not await store.delete(parts, key, expected_version=expected):
-                raise _no_item(parts, key)
+                raise _item_missing(parts, key)
             removed = 1
         else:
             items = 0 if yes else await store.count(parts, prefix=prefix)
@@ -297,7 +297,7 @@ async def delete(
     return OK if removed else NOT_FOUND
 
 
-def _no_item(namespace: tuple[str, ...], key: str) -> NotFound:
+def _item_missing(namespace: tuple[str, ...], key: str) -> NotFound:
     return NotFound(
         f"there is no item {key!r} in {format_namespace(namespace)}; `memalchemy store ls` lists "
         "items"

@@ -67,13 +67,13 @@ class AsyncpgExecutor(SQLAlchemyExecutor):
             return await super().run(job, kind, attempt, is_program=is_program)
         engine = self._engines.enter()
         try:
-            direct = engine.take_kept() or await self._check_out(engine)
+            direct = engine.take_kept() or await self._check_out_connection(engine)
             direct.tenant = attempt.tenant
-            return await self._run(direct, engine, job, kind, attempt)
+            return await self._run_job(direct, engine, job, kind, attempt)
         finally:
             await engine.give_back()
 
-    async def _run(
+    async def _run_job(
         self,
         direct: AsyncpgConnection,
         engine: LoopEngine,
@@ -107,10 +107,10 @@ class AsyncpgExecutor(SQLAlchemyExecutor):
             await greenlet_spawn(direct.connection.close)
         return result
 
-    async def _check_out(self, engine: LoopEngine) -> AsyncpgConnection:
+    async def _check_out_connection(self, engine: LoopEngine) -> AsyncpgConnection:
         with translating(self._translate_connecting):
             async with engine.asks_pool():
-                connection = await greenlet_spawn(_connect, engine.plain.sync_engine)
+                connection = await greenlet_spawn(_take_live_connection, engine.plain.sync_engine)
         return AsyncpgConnection(connection, self._compiled, self._statement_timeout)
 
 
@@ -171,7 +171,7 @@ class AsyncpgConnection(DirectConnection):
         try:
             result = await job(self)
             attempt.commit_sent = True
-            await self._control("COMMIT")
+            await self._execute_control("COMMIT")
         except Exception:
             if not self.raw.is_closed() and self.raw.is_in_transaction():
                 await self._roll_back()
@@ -184,11 +184,11 @@ class AsyncpgConnection(DirectConnection):
         if self.tenant is not None and not self._in_transaction:
             return await self._send_with_tenant(compiled, values, self.tenant)
         if compiled.width:
-            answer = self.raw.fetch(compiled.sql, *values, timeout=self._timeout(compiled.sql))
-            rows = compiled.rows(await self._translated(compiled.sql, answer))
+            answer = self.raw.fetch(compiled.sql, *values, timeout=self._timeout_of(compiled.sql))
+            rows = compiled.rows(await self._await_translating_errors(compiled.sql, answer))
             return Answer(rows, len(rows))
-        answer = self.raw.execute(compiled.sql, *values, timeout=self._timeout(compiled.sql))
-        status = await self._translated(compiled.sql, answer)
+        answer = self.raw.execute(compiled.sql, *values, timeout=self._timeout_of(compiled.sql))
+        status = await self._await_translating_errors(compiled.sql, answer)
         number = status.rpartition(" ")[2]
         return Answer((), int(number) if number.isdecimal() else -1)
 
@@ -208,10 +208,10 @@ class AsyncpgConnection(DirectConnection):
         if prepared is None:
             timeout = self._statement_timeout
             preparing = walled.prepare(compiled.sql, timeout and 2 * timeout)
-            prepared = await self._translated(compiled.sql, preparing)
+            prepared = await self._await_translating_errors(compiled.sql, preparing)
         walled.send_tenant(tenant)
         try:
-            fetched = await self._translated(compiled.sql, prepared.fetch(*values))
+            fetched = await self._await_translating_errors(compiled.sql, prepared.fetch(*values))
         except Exception as error:
             if isinstance(error.__cause__, InvalidCachedStatementError):
                 walled.unprepare(compiled.sql)
@@ -227,7 +227,9 @@ class AsyncpgConnection(DirectConnection):
 
     async def _begin(self) -> None:
         try:
-            await self._control("BEGIN" if self.tenant is None else _begin_as(self.tenant))
+            await self._execute_control(
+                "BEGIN" if self.tenant is None else _begin_as_tenant(self.tenant)
+            )
         except Exception as error:
             if not isinstance(error.__cause__, PostgresError):
                 self.drop(error)  # the server may begin it yet, after a timeout for instance
@@ -245,7 +247,7 @@ class AsyncpgConnection(DirectConnection):
             self.drop(error)
             raise error
 
-    def _timeout(self, sql: str) -> float | None:
+    def _timeout_of(self, sql: str) -> float | None:
         """Return the timeout of a text: doubled at its first use, when it is prepared, too.
 
         ``None`` leaves the limit to the connection.
@@ -255,17 +257,17 @@ class AsyncpgConnection(DirectConnection):
         self._prepared.add(sql)
         return 2 * self._statement_timeout
 
-    async def _control(self, sql: str) -> None:
+    async def _execute_control(self, sql: str) -> None:
         """Begin or end the transaction."""
         started = time.perf_counter()
-        await self._translated(sql, self.raw.execute(sql))
+        await self._await_translating_errors(sql, self.raw.execute(sql))
         if statements_are_observed():
             seconds = time.perf_counter() - started
             publish_statement(StatementEvent(sql, self.dialect.name, self.driver, seconds))
 
     async def _roll_back(self) -> None:
         try:
-            await self._control("ROLLBACK")
+            await self._execute_control("ROLLBACK")
         except (DBAPIError, RolledBack) as error:
             self.drop(error)  # or the pool would hand it out with its transaction
 
@@ -275,7 +277,7 @@ class AsyncpgConnection(DirectConnection):
         self.connection.invalidate(error)
         self.connection.close()
 
-    async def _translated(self, sql: str, answer: Coroutine[Any, Any, T]) -> T:
+    async def _await_translating_errors(self, sql: str, answer: Coroutine[Any, Any, T]) -> T:
         """Await *answer*; raise SQLAlchemy's error for asyncpg's."""
         try:
             return await answer
@@ -376,14 +378,14 @@ _SET_TENANT = "SELECT 1 WHERE set_config('memalchemy.tenant', $1, true) IS NULL"
 """Sets the tenant of the transaction and returns no row: an answer that asyncpg passes over."""
 
 
-def _begin_as(tenant: str) -> str:
+def _begin_as_tenant(tenant: str) -> str:
     """Return BEGIN with the setting of the tenant, in digits: there is nothing to quote."""
     digits = encode_id(tenant).encode().hex()
     value = f"convert_from(decode('{digits}', 'hex'), 'UTF8')"
     return f"BEGIN; SELECT set_config('memalchemy.tenant', {value}, true)"
 
 
-def _connect(engine: Engine) -> Connection:
+def _take_live_connection(engine: Engine) -> Connection:
     """Return a connection of the pool, passing over those that are known to be closed.
 
     After a restart of the server all of them are, and each would cost an attempt.

@@ -165,7 +165,7 @@ class Batcher:
             queue.running -= 1
 
     async def _send_batch(self, batch: list[_Waiting]) -> None:
-        sending = asyncio.create_task(self._send(batch), context=batch[0].context)
+        sending = asyncio.create_task(self._send_rows(batch), context=batch[0].context)
 
         def stop_if_nobody_waits(_: object = None) -> None:
             # Once: asyncpg gives up on a connection if it is cancelled while it cancels a query.
@@ -185,7 +185,7 @@ class Batcher:
             stop_if_nobody_waits()
             raise
         except MemalchemyError as error:
-            await self._fail(batch, error)
+            await self._retry_one_by_one(batch, error)
         except BaseException as error:  # noqa: BLE001 - handed to every caller that waits
             _set_error(batch, error)
         else:
@@ -193,7 +193,7 @@ class Batcher:
                 if not waiting.future.done():
                     waiting.future.set_result(result)
 
-    async def _send(self, batch: list[_Waiting]) -> list[Any]:
+    async def _send_rows(self, batch: list[_Waiting]) -> list[Any]:
         event = Event("batch")
         rows = [waiting.row.binds() for waiting in batch]
         try:
@@ -203,7 +203,7 @@ class Batcher:
             for waiting in batch:
                 waiting.event.round_trips += event.round_trips
 
-    async def _fail(self, batch: list[_Waiting], error: MemalchemyError) -> None:
+    async def _retry_one_by_one(self, batch: list[_Waiting], error: MemalchemyError) -> None:
         """Try the rows of a failed batch one by one: one of them may be to blame.
 
         A lost connection is reported to all of them.
@@ -215,7 +215,7 @@ class Batcher:
             if waiting.future.cancelled():
                 continue
             try:
-                (result,) = await self._send([waiting])
+                (result,) = await self._send_rows([waiting])
             except MemalchemyError as own:
                 _set_error([waiting], own)
             else:

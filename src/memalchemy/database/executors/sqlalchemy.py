@@ -136,7 +136,7 @@ class SQLAlchemyExecutor(Executor):
         async with self._connect(autocommit=False, kind=TransactionConnection) as connection:
             sync = connection.sync_connection
             assert isinstance(sync, TransactionConnection)
-            sync.mode = self._mode_of(connection, autocommit=False)
+            sync.mode = self._commit_mode(connection, autocommit=False)
             if isolation is not None:
                 sync.mode |= {"isolation_level": isolation}
                 with translating(self._translate):
@@ -270,13 +270,13 @@ class SQLAlchemyExecutor(Executor):
             if not autocommit and connection.sync_connection is not None:
                 # The transaction is the caller's, who may set another for the session.
                 connection.sync_connection.info.pop(SESSION_TENANT, None)
-            mode = self._mode_of(connection, autocommit=autocommit)
+            mode = self._commit_mode(connection, autocommit=autocommit)
             if mode:
                 with translating(self._translate):
                     await _set_mode(connection, **mode)
             yield connection
 
-    def _mode_of(self, connection: AsyncConnection, *, autocommit: bool) -> dict[str, Any]:
+    def _commit_mode(self, connection: AsyncConnection, *, autocommit: bool) -> dict[str, Any]:
         """Return the options to set on a connection, so that it commits as it is asked to."""
         if autocommit:
             return self._mode | _AUTOCOMMIT

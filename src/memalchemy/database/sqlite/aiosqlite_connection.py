@@ -149,16 +149,16 @@ class AioSQLiteConnection(aiosqlite.Connection):
 
     async def commit(self) -> None:
         """Commit, or refuse if the transaction has ended or its content is not known."""
-        self._check()
+        self._check_usable()
         await super().commit()
 
     def _run_job(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
-        self._check()  # in the thread, so that a COMMIT that was sent before has been done
+        self._check_usable()  # in the thread, so that a COMMIT that was sent before has been done
         if self._direct is None:
             self._direct = SQLiteDirectConnection(connection_in_transaction(self.sqlite_connection))
         return job(self._direct)
 
-    def _check(self) -> None:
+    def _check_usable(self) -> None:
         if self._is_unclear:
             raise MemalchemyError(
                 "an operation in this transaction was cancelled, and it is not known whether it "

@@ -71,7 +71,7 @@ def complete_or_absent(name: str, *, force: bool) -> Iterator[Path]:
                 current=journal,
             )
     if file.exists() and not force:
-        raise _taken(file)
+        raise _name_taken(file)
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     part.unlink(missing_ok=True)  # of a process with this number that was killed
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -92,10 +92,10 @@ def _take_name(part: Path, file: Path) -> None:
     try:
         os.link(part, file)
     except FileExistsError:
-        raise _taken(file) from None
+        raise _name_taken(file) from None
     except OSError:  # a file system without hard links
         if file.exists():
-            raise _taken(file) from None
+            raise _name_taken(file) from None
         part.replace(file)
 
 
@@ -108,7 +108,7 @@ def _sync_directory(place: Path) -> None:
             os.close(directory)
 
 
-def _taken(file: Path) -> Conflict:
+def _name_taken(file: Path) -> Conflict:
     return Conflict(
         f"{file} is there already; nothing was written. Choose another name, or --force "
         "(force=True) to replace it when the backup is complete.",

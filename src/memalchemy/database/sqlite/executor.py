@@ -101,7 +101,7 @@ class SQLiteExecutor(Executor):
         if self._read_only and kind not in ("read", "read_transaction"):
             raise ReadOnly
         if kind == "maintenance":
-            return await self._run_alone(job)
+            return await self._run_in_autocommit(job)
         if not is_program:
             job = partial(_run_on_sqlalchemy, job)
         if kind in ("read", "read_transaction") and self._path is not None:
@@ -230,7 +230,7 @@ class SQLiteExecutor(Executor):
         For a finaliser, when nobody can use the database any more: takes no lock, does not wait.
         """
         memory, readers = self._memory, self._readers
-        self.writer.abandon(_nothing if memory is None else memory.close_for_good)
+        self.writer.abandon(_do_nothing if memory is None else memory.close_for_good)
         if readers is not None:
             readers.abandon()
 
@@ -352,7 +352,7 @@ class SQLiteExecutor(Executor):
             )
         return path
 
-    async def _run_alone(self, job: Callable[[Connection], T]) -> T:
+    async def _run_in_autocommit(self, job: Callable[[Connection], T]) -> T:
         """Run *job* on a connection of its own, each statement a transaction of its own."""
         if self._path is None:
             raise CapabilityMissing("a database in memory has no file to maintain")
@@ -400,7 +400,7 @@ def _run_on_sqlalchemy(job: Callable[[Connection], T], direct: SQLiteDirectConne
     return job(direct.connection)
 
 
-def _nothing() -> None: ...
+def _do_nothing() -> None: ...
 
 
 def _begin(connection: Connection) -> None:

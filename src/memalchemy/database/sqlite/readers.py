@@ -94,10 +94,12 @@ class _Reader:
         self.in_use: Any = threading.RLock()
         self._is_running = False
         forks.keep(self)
-        self.thread: threading.Thread = _detached.create_thread(self._run, name="memalchemy-reader")
+        self.thread: threading.Thread = _detached.create_thread(
+            self._run_jobs, name="memalchemy-reader"
+        )
         self.thread.start()
 
-    def _run(self) -> None:
+    def _run_jobs(self) -> None:
         item = self._readers.next_for(self) or self.inbox.get()
         while item is not None:
             job, reply = item
@@ -128,13 +130,13 @@ class _Reader:
 
     def _settled_outcome(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
         for _ in range(CONFLICTS.tries):  # a writer may come while a file is read without locks
-            outcome = self._try(job, reply)
+            outcome = self._try_job(job, reply)
             if self._direct is None or self._direct.raw.is_current():
                 return outcome
             self._disconnect()
         return reply, None, unsettled()
 
-    def _try(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
+    def _try_job(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
         try:
             self._readers.check()
             if self._direct is None:

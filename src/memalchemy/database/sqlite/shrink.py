@@ -47,7 +47,7 @@ async def overwrite_deleted_bytes(db: Database, event: Event) -> None:
     if size is None or db.dialect.maintenance.step("pages") is None:
         return
     advice = []
-    if obstacle := await _rewrite(db, size, event):
+    if obstacle := await _rewrite_file(db, size, event):
         reason = (
             f"{obstacle}, and parts of deleted rows may be left in the unused part of its pages"
         )
@@ -61,7 +61,7 @@ async def overwrite_deleted_bytes(db: Database, event: Event) -> None:
         )
 
 
-async def _rewrite(db: Database, size: int, event: Event) -> str | None:
+async def _rewrite_file(db: Database, size: int, event: Event) -> str | None:
     """Rewrite a file; return the reason if it could not be done."""
     if size > REWRITTEN_BYTES:
         return f"the file has {size:,} bytes, too many to be rewritten while writers wait"
@@ -94,7 +94,7 @@ async def shrink_file(
                 ("memalchemy vacuum --full",),
             )
         )
-    if not await _empty_log(db, event):
+    if not await _empty_wal(db, event):
         advice.append(
             Advice(
                 "the file is in use: its write-ahead log could not be emptied because somebody is "
@@ -122,7 +122,7 @@ async def _give_pages_back(
         await pause_for_others(started)
 
 
-async def _empty_log(db: Database, event: Event) -> bool:
+async def _empty_wal(db: Database, event: Event) -> bool:
     """Empty the write-ahead log; return whether nobody kept it from that."""
     steps = [file_step(db.dialect, what=what) for what in ("patience", "log")]
     for _ in range(LOG_ATTEMPTS):

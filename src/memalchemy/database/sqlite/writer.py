@@ -96,7 +96,7 @@ class Writer:
         """
         reply: ThreadFuture[T] = ThreadFuture()
         with self._lock:
-            self._start()
+            self._start_thread()
             self._queue.put((job, reply))
         return await reply.settled()
 
@@ -104,7 +104,7 @@ class Writer:
         """Queue a lease. From ``granted`` on the writer waits until `WriterLease.give_back`."""
         lease = WriterLease()
         with self._lock:
-            self._start()
+            self._start_thread()
             self._queue.put(lease)
         return lease
 
@@ -131,18 +131,18 @@ class Writer:
         if self._direct is not None and not self._direct.raw.in_transaction:
             self._disconnect()
 
-    def _start(self) -> None:
+    def _start_thread(self) -> None:
         if self._thread is None:
             self._thread = _detached.create_thread(
-                self._run, self._ending, name="memalchemy-writer"
+                self._run_queue, self._ending, name="memalchemy-writer"
             )
             self._thread.start()
 
-    def _run(self, ending: threading.Thread | None) -> None:
+    def _run_queue(self, ending: threading.Thread | None) -> None:
         if ending is not None:
             ending.join()  # until then the connection, and earlier jobs, are that thread's
         while True:
-            batch, follower = self._collect()
+            batch, follower = self._collect_batch()
             with self.in_use:
                 self._run_batch(batch)
             del batch  # its jobs may be the last to refer to the database, which ends this thread
@@ -158,7 +158,7 @@ class Writer:
                 follower.granted.set_result(None)
                 follower.wait()
 
-    def _collect(self) -> tuple[list[QueuedJob], object]:
+    def _collect_batch(self) -> tuple[list[QueuedJob], object]:
         """Wait for a job; take all that wait behind it, up to the first item that is no job."""
         batch: list[QueuedJob] = []
         item = self._queue.get()
@@ -177,7 +177,7 @@ class Writer:
         if not live:
             return
         try:
-            connection = self._begin()
+            connection = self._begin_immediate()
         except BaseException as error:  # noqa: BLE001 - handed to everybody who waits
             # A locked database is locked for all of them: the others do not wait for it again.
             resolve((reply, None, error) for _, reply in live)
@@ -191,7 +191,7 @@ class Writer:
         if len(live) > 1:
             # A failure is not lost: each job runs again alone and reports its own error.
             with contextlib.suppress(Exception):
-                results = self._finish(connection, [job for job, _ in live])
+                results = self._run_and_commit(connection, [job for job, _ in live])
                 resolve((r, result, None) for (_, r), result in zip(live, results, strict=True))
                 return
             has_begun = False
@@ -201,35 +201,35 @@ class Writer:
                 continue
             try:
                 if not has_begun:
-                    connection = self._begin()
+                    connection = self._begin_immediate()
                 has_begun = False
-                (result,) = self._finish(connection, [job])
+                (result,) = self._run_and_commit(connection, [job])
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
                 resolve([(reply, None, error)])
             else:
                 resolve([(reply, result, None)])
 
-    def _begin(self) -> SQLiteDirectConnection:
+    def _begin_immediate(self) -> SQLiteDirectConnection:
         self._check()
         if self._direct is None:
             self._direct = SQLiteDirectConnection(self._connect())
             self._direct.register()
         elif self._direct.raw.in_transaction:
             # The last transaction failed, and so did its ROLLBACK.
-            self._send(self._direct, "ROLLBACK")
-        self._send(self._direct, "BEGIN IMMEDIATE")
+            self._execute_control(self._direct, "ROLLBACK")
+        self._execute_control(self._direct, "BEGIN IMMEDIATE")
         return self._direct
 
-    def _finish(self, connection: SQLiteDirectConnection, jobs: list[Job]) -> list[Any]:
+    def _run_and_commit(self, connection: SQLiteDirectConnection, jobs: list[Job]) -> list[Any]:
         try:
             results = [job(connection) for job in jobs]
-            self._send(connection, "COMMIT")
+            self._execute_control(connection, "COMMIT")
         except BaseException:
             self._roll_back(connection)
             raise
         return results
 
-    def _send(self, connection: SQLiteDirectConnection, sql: str) -> None:
+    def _execute_control(self, connection: SQLiteDirectConnection, sql: str) -> None:
         """Begin or end a transaction."""
         if not statements_are_observed():
             connection.raw.execute(sql)
@@ -242,7 +242,7 @@ class Writer:
         """Roll the transaction back, or close the connection if that fails."""
         try:
             if connection.raw.in_transaction:  # a full disk or a failed COMMIT may have rolled back
-                self._send(connection, "ROLLBACK")
+                self._execute_control(connection, "ROLLBACK")
         except sqlite3.Error:
             if not self._is_the_database:
                 connection.connection.invalidate()  # so that closing sends no ROLLBACK

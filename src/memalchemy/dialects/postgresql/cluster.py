@@ -86,13 +86,13 @@ class Citus(Cluster):
         if version is None:
             return None
         cluster = connection.execute(text(_CLUSTER)).one()
-        rows = {row.name: row for row in _of_schema(connection, _TABLES, schema)}
+        rows = {row.name: row for row in _query_schema(connection, _TABLES, schema)}
         order = (*(table.name for table, _, _ in placement()), VERSION_TABLE)
         return Distribution(
             software=f"Citus {version}",
             is_coordinator=cluster.is_coordinator,
             nodes=cluster.nodes,
-            tables=tuple(_table(rows[name]) for name in order if name in rows),
+            tables=tuple(_to_distributed_table(rows[name]) for name in order if name in rows),
         )
 
     def begin(self, connection: Connection, schema: str | None) -> None:
@@ -109,17 +109,17 @@ class Citus(Cluster):
         prefix = f"{quoted(schema)}." if schema else ""
         count = f", shard_count => {parts:d}" if parts else ""
         commands = {
-            table.name: f"SELECT create_distributed_table({_literal(prefix + table.name)}, "
+            table.name: f"SELECT create_distributed_table({_quote_literal(prefix + table.name)}, "
             + f"'{column}', "
             + (
                 f"colocate_with => 'none'{count}"
                 if table is root
-                else f"colocate_with => {_literal(prefix + root.name)}"
+                else f"colocate_with => {_quote_literal(prefix + root.name)}"
             )
             + ");"
             for table, root, column in placement()
         }
-        version = _literal(prefix + VERSION_TABLE)
+        version = _quote_literal(prefix + VERSION_TABLE)
         commands[VERSION_TABLE] = f"SELECT create_reference_table({version});"
         return {name: command for name, command in commands.items() if name in tables}
 
@@ -127,10 +127,10 @@ class Citus(Cluster):
         found = [
             f"{row.name} has a foreign key to a table of memalchemy's, and Citus takes none from a "
             "table that is not distributed: drop the key first"
-            for row in _of_schema(connection, _REFERRING, schema)
+            for row in _query_schema(connection, _REFERRING, schema)
         ]
-        (walled,) = _of_schema(connection, _WALLED, schema)
-        hidden = _of_schema(connection, _HIDDEN, schema)
+        (walled,) = _query_schema(connection, _WALLED, schema)
+        hidden = _query_schema(connection, _HIDDEN, schema)
         if walled.tables:
             found.append(
                 "the tenants are walled, and Citus refuses policies with a subquery, as these are: "
@@ -166,17 +166,17 @@ def _drop_commands(schema: str | None) -> list[str]:
     # The other tables go with these, by their foreign keys.
     roots = [table.name for table, root, _ in placement() if table is root]
     return [
-        f"SELECT truncate_local_data_after_distributing_table({_literal(prefix + name)});"
+        f"SELECT truncate_local_data_after_distributing_table({_quote_literal(prefix + name)});"
         for name in (*roots, VERSION_TABLE)
     ]
 
 
-def _of_schema(connection: Connection, query: str, schema: str | None) -> Any:
+def _query_schema(connection: Connection, query: str, schema: str | None) -> Any:
     found = text(query).bindparams(bindparam("p_schema", type_=Text))
     return connection.execute(found, {"p_schema": schema}).all()
 
 
-def _table(row: Any) -> DistributedTable:
+def _to_distributed_table(row: Any) -> DistributedTable:
     if not row.shards or row.is_known_only:
         return DistributedTable(row.name)
     return DistributedTable(
@@ -190,5 +190,5 @@ def _table(row: Any) -> DistributedTable:
     )
 
 
-def _literal(text: str) -> str:
+def _quote_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"

@@ -117,22 +117,22 @@ def to_jsonb(value: Any) -> str:
     """
     if is_no_metadata(value):
         return NO_METADATA
-    return _LARGE_SPELT.sub(_in_full, json.dumps(_marked(value)))
+    return _LARGE_SPELT.sub(_write_float_in_full, json.dumps(_mark_large_floats(value)))
 
 
-def _marked(value: Any) -> Any:
+def _mark_large_floats(value: Any) -> Any:
     """Return *value* with sorted keys, and with large floats as marked texts.
 
     The mark is a character that JSONB refuses.
     """
     if isinstance(value, dict):
-        return {key: _marked(value[key]) for key in sorted(value)}
+        return {key: _mark_large_floats(value[key]) for key in sorted(value)}
     if isinstance(value, list):
-        return [_marked(item) for item in value]
+        return [_mark_large_floats(item) for item in value]
     if isinstance(value, float) and abs(value) >= _LARGE and math.isfinite(value):
         return f"{_LARGE_MARK}{value!r}"
     return value
 
 
-def _in_full(match: re.Match[str]) -> str:
+def _write_float_in_full(match: re.Match[str]) -> str:
     return f"{Decimal(match[1]):f}.0"

@@ -47,12 +47,12 @@ class _CitusTextIndexes(PostgreSQLTextIndexes):
         return None  # no setting of the coordinator's makes a node use an index
 
     def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
-        return item_hits_where(columns, *self._routed(below))
+        return item_hits_where(columns, *self._routing_conditions(below))
 
     def items_in_scope(self, below: bool) -> FromClause:
-        return items_in_scope_where(*self._routed(below))
+        return items_in_scope_where(*self._routing_conditions(below))
 
-    def _routed(self, below: bool) -> list[ColumnElement[bool]]:
+    def _routing_conditions(self, below: bool) -> list[ColumnElement[bool]]:
         items = StoreItemRow.__table__
         here = bindparam("k_namespace", type_=items.c.namespace.type)
         return [] if below else [items.c.namespace == here]

@@ -58,7 +58,7 @@ class PostgreSQLTextIndexes(TextIndexes):
         return [" <-> ".join(f"'{token}'" for token in phrase) for phrase in phrases]
 
     def log_hits(self, below: bool = False) -> FromClause:
-        terms = _terms(cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text)))
+        terms = _select_terms(cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text)))
         deltas, threads = DeltaRow.__table__, ThreadRow.__table__
         found = (
             select(terms.c.term.label("term"), deltas.c.log_id, deltas.c.seq)
@@ -96,7 +96,7 @@ class PostgreSQLTextIndexes(TextIndexes):
         # The word that the index has for a tenant's namespace; in quotes it is data to a tsquery.
         word = f"\x1f{encode_id(tenant)}\x1f{path}".replace("\\", "\\\\").replace("'", "''")
         conditions = [f"'{word}'{':*' if below else ''}"]
-        conditions += (f"({' | '.join(_alternatives(one))})" for one in fields)
+        conditions += (f"({' | '.join(_tsqueries_of_field(one))})" for one in fields)
         return {"scope": " & ".join(conditions)}
 
     def limit_pending(self, rows: Select[Any]) -> Select[Any]:
@@ -152,7 +152,7 @@ class PostgreSQLTextIndexes(TextIndexes):
         return f"as the owner run: REINDEX INDEX CONCURRENTLY {self.index_name(index, schema)}"
 
 
-def _alternatives(field: FieldTerms) -> Iterator[str]:
+def _tsqueries_of_field(field: FieldTerms) -> Iterator[str]:
     """Yield the tsqueries of which an item matches one, if its field may be as wanted."""
     yield from field.words
     yield from (f"{prefix}:*" for prefix in field.prefixes)
@@ -162,7 +162,7 @@ def _alternatives(field: FieldTerms) -> Iterator[str]:
 def item_hits_where(columns: Sequence[str], *more: ColumnElement[bool]) -> FromClause:
     """Return `TextIndexes.item_hits` on *more* conditions on an item."""
     given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))
-    terms = _terms(computed_once(given), within=_scope())
+    terms = _select_terms(computed_once(given), within=_scope_tsquery())
     items = StoreItemRow.__table__
     return (
         select(terms.c.term.label("term"), *(items.c[name] for name in columns))
@@ -177,13 +177,13 @@ def item_hits_where(columns: Sequence[str], *more: ColumnElement[bool]) -> FromC
 def items_in_scope_where(*more: ColumnElement[bool]) -> FromClause:
     """Return `TextIndexes.items_in_scope` on *more* conditions on an item."""
     items = StoreItemRow.__table__
-    within = _item_vector(items).bool_op("@@")(_scope())
+    within = _item_vector(items).bool_op("@@")(_scope_tsquery())
     # Materialised: below a limit that it does not know, a generic plan would scan the table.
     found = select(items.c.namespace, items.c.key, items.c.updated_at).where(within, *more)
     return found.cte("within", nesting=True).prefix_with("MATERIALIZED")
 
 
-def _terms(given: ColumnElement[Any], within: ColumnElement[Any] | None = None) -> Subquery:
+def _select_terms(given: ColumnElement[Any], within: ColumnElement[Any] | None = None) -> Subquery:
     """Return the terms of an array with their tsqueries, which are *within* another if given.
 
     The limit keeps the planner from computing these in the condition that an index answers: below
@@ -198,7 +198,7 @@ def _terms(given: ColumnElement[Any], within: ColumnElement[Any] | None = None) 
     return select(terms.c.term, query.label("query")).offset(literal_column("0")).subquery("asked")
 
 
-def _scope() -> ColumnElement[Any]:
+def _scope_tsquery() -> ColumnElement[Any]:
     return cast(bindparam("scope", type_=Text), TSQUERY)
 
 

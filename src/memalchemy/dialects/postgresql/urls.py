@@ -65,7 +65,7 @@ def read_postgresql_url(dialect: str, scheme: str, url: URL, driver: str) -> Tar
         )
     require_driver(driver, "postgres" if driver == "asyncpg" else "psycopg")
     url = _with_socket_in_query(url.set(drivername=f"{scheme}+{driver}"))
-    query = {name: _joined(name, value) for name, value in url.query.items()}
+    query = {name: _join_values(name, value) for name, value in url.query.items()}
     pgbouncer = flag("pgbouncer", query.pop("pgbouncer", "no"))
     _read_ssl(query)
     if driver == "asyncpg":
@@ -84,7 +84,7 @@ def _with_socket_in_query(url: URL) -> URL:
     return url.set(host=None, port=None).update_query_dict({"host": directory} | port)
 
 
-def _joined(name: str, value: str | tuple[str, ...]) -> Any:
+def _join_values(name: str, value: str | tuple[str, ...]) -> Any:
     """Return the value of a parameter; several hosts and their ports stay as they are."""
     return value if name in ("host", "port") else single_value(name, value)
 
@@ -129,7 +129,7 @@ def _read_for_asyncpg(query: dict[str, Any]) -> dict[str, Any]:
             connect_args[name] = seconds(name, query.pop(name))
     for name in _NUMBERS:
         if name in query:
-            connect_args[name] = _number(name, query.pop(name))
+            connect_args[name] = _parse_number(name, query.pop(name))
     fallback = query.pop("fallback_application_name", None)
     if fallback is not None:
         query.setdefault("application_name", fallback)
@@ -168,7 +168,7 @@ def _read_for_psycopg(query: dict[str, Any]) -> dict[str, Any]:
     return connect_args
 
 
-def _number(name: str, text: str) -> int:
+def _parse_number(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:

@@ -232,7 +232,7 @@ class PostgreSQLVectors(Vectors):
             name = f"{quoted(schema)}.{name}" if schema else name
             return [f"DROP INDEX CONCURRENTLY {name};"]
         table = f"{quoted(schema)}.{table}" if schema else table
-        return [f"{_vector_index(name, table, metric, dimensions)};"]
+        return [f"{_create_index_command(name, table, metric, dimensions)};"]
 
 
 def _bound_vector(name: str) -> ColumnElement[Any]:
@@ -263,10 +263,10 @@ class _BuildVectorIndex(Executable, ClauseElement):
 def _build_vector_index(element: _BuildVectorIndex, compiler: Any, **kw: Any) -> str:
     name = vector_index_name(element.metric, element.dimensions)
     table = compiler.preparer.format_table(element.table)
-    return _vector_index(name, table, element.metric, element.dimensions)
+    return _create_index_command(name, table, element.metric, element.dimensions)
 
 
-def _vector_index(name: str, table: str, metric: str, dimensions: int) -> str:
+def _create_index_command(name: str, table: str, metric: str, dimensions: int) -> str:
     return (
         f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw "
         f"((vector::halfvec({int(dimensions)})) {_OPERATOR_CLASSES[metric]}) "

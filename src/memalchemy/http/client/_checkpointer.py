@@ -209,7 +209,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         await self._server.require(operations.history, "change")
 
         async def attempt() -> str | None:
-            parent, state = await self._load(thread_id, None) or (None, None)
+            parent, state = await self._load_with_id(thread_id, None) or (None, None)
             changed = await change.call(state)
             if changed is LEAVE:
                 return parent
@@ -227,10 +227,10 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         Raises:
             Corrupt: the state that the server has cannot be read.
         """
-        found = await self._load(thread_id, checkpoint_id)
+        found = await self._load_with_id(thread_id, checkpoint_id)
         return None if found is None else found[1]
 
-    async def _load(
+    async def _load_with_id(
         self, thread_id: str, checkpoint_id: str | None
     ) -> tuple[str | None, State] | None:
         """Return the id of a checkpoint, the newest without one, and its state.
@@ -341,7 +341,9 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             NotFound: one of them is not there.
         """
         query = {"a": check_name(a, "a"), "b": check_name(b, "b")}
-        return (await self._call(operations.diff(thread_id, query=query))).read(wire.decode_diff)
+        return (await self._send_own(operations.diff(thread_id, query=query))).read(
+            wire.decode_diff
+        )
 
     async def fork(
         self,
@@ -359,7 +361,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             Conflict: the new thread holds something in a namespace that is copied.
         """
         body = {"checkpoint_id": checkpoint_id, "new_thread_id": new_thread_id}
-        answer = await self._call(operations.fork(thread_id, body=body))
+        answer = await self._send_own(operations.fork(thread_id, body=body))
         return answer.value("thread_id", str)
 
     async def copy_thread(self, source_thread_id: str, dest_thread_id: str) -> bool:
@@ -369,7 +371,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             Conflict: the target holds something in a namespace that is copied; nothing was changed.
         """
         body = {"dest_thread_id": check_thread_id(dest_thread_id)}
-        answer = await self._call(operations.copy_thread(source_thread_id, body=body))
+        answer = await self._send_own(operations.copy_thread(source_thread_id, body=body))
         return answer.value("copied", bool)
 
     async def list_threads(
@@ -382,12 +384,12 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         query = {"limit": check_limit(limit), "pattern": pattern}
         if check_limit(offset, "offset"):
             query["offset"] = offset
-        answer = await self._call(operations.list_threads(query=query))
+        answer = await self._send_own(operations.list_threads(query=query))
         return answer.members("threads", str)
 
     async def count_threads(self, pattern: str = "*") -> int:
         """Count the threads with a checkpoint whose ids match the glob."""
-        return await self._count(operations.count_threads(body={"pattern": pattern}))
+        return await self._request_count(operations.count_threads(body={"pattern": pattern}))
 
     async def list_logs(
         self,
@@ -426,12 +428,12 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             NotFound: the thread is not there.
         """
         body = {"metadata": check_metadata(metadata)}
-        await self._call(operations.set_thread_metadata(thread_id, body=body))
+        await self._send_own(operations.set_thread_metadata(thread_id, body=body))
 
     async def list_with_metadata(self, limit: int = 100) -> list[CheckpointRecord]:
         """Describe the newest checkpoints over all threads as `get_metadata` does, newest first."""
         query = {"limit": check_limit(limit)}
-        return await self._infos(operations.list_with_metadata(query=query))
+        return await self._request_infos(operations.list_with_metadata(query=query))
 
     async def search(
         self, query: str, limit: int = 10, *, data: bool = False
@@ -441,7 +443,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         Each has a score and a snippet; with *data*, its state too, under ``data``.
         """
         body = {"query": query, "limit": check_limit(limit), "data": data}
-        return await self._infos(operations.search(body=body))
+        return await self._request_infos(operations.search(body=body))
 
     async def search_data(
         self, path: str, value: Any, limit: int = 100, *, among: int | None = 1000
@@ -457,7 +459,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             "among": None if among is None else check_limit(among, "among"),
             "limit": check_limit(limit),
         }
-        return await self._infos(operations.search_data(body=body))
+        return await self._request_infos(operations.search_data(body=body))
 
     async def query_by_metadata(
         self, key: str, value: Any, limit: int = 100, *, data: bool = False
@@ -468,11 +470,11 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         """
         ((key, value),) = check_metadata({key: value}).items()
         body = {"key": key, "value": value, "limit": check_limit(limit), "data": data}
-        return await self._infos(operations.query_by_metadata(body=body))
+        return await self._request_infos(operations.query_by_metadata(body=body))
 
     async def get_storage_stats(self, thread_id: str) -> StorageStats:
         """Measure what a thread takes, as `memalchemy.Checkpointer.get_storage_stats`."""
-        answer = await self._call(operations.get_storage_stats(thread_id))
+        answer = await self._send_own(operations.get_storage_stats(thread_id))
         stats: StorageStats = answer.read(dict)  # type: ignore[assignment]
         return stats
 
@@ -497,7 +499,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             "all_namespaces": all_namespaces,
             "dry_run": dry_run,
         }
-        return await self._count(operations.prune(body=body))
+        return await self._request_count(operations.prune(body=body))
 
     async def vacuum(
         self,
@@ -515,29 +517,29 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
             "all_namespaces": all_namespaces,
             "dry_run": dry_run,
         }
-        return await self._count(operations.vacuum(body=body))
+        return await self._request_count(operations.vacuum(body=body))
 
     async def rewrite(self, thread_id: str) -> int:
         """Encode a thread anew, so that nothing of deleted states is left in it."""
-        return await self._count(operations.rewrite(thread_id))
+        return await self._request_count(operations.rewrite(thread_id))
 
     async def forget(
         self, *, thread_id: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> int:
         """Erase a thread, or every thread and item with *metadata*; return how much went."""
         body = {"thread_id": thread_id, "metadata": metadata}
-        return await self._count(operations.forget(body=body))
+        return await self._request_count(operations.forget(body=body))
 
-    async def _call(self, request: OperationRequest) -> ReceivedJSON:
+    async def _send_own(self, request: OperationRequest) -> ReceivedJSON:
         """Send a request of an operation that a server of somebody else's lacks."""
         await self._server.require(request.operation)
         return await self._server.call(request)
 
-    async def _count(self, request: OperationRequest) -> int:
-        return (await self._call(request)).value("count", int)
+    async def _request_count(self, request: OperationRequest) -> int:
+        return (await self._send_own(request)).value("count", int)
 
-    async def _infos(self, request: OperationRequest) -> list[Any]:
-        return (await self._call(request)).members("checkpoints", wire.decode_info)
+    async def _request_infos(self, request: OperationRequest) -> list[Any]:
+        return (await self._send_own(request)).members("checkpoints", wire.decode_info)
 
 
 def _checkpoint_ids(tree: Any, url: str) -> list[str]:

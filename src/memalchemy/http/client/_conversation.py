@@ -67,7 +67,7 @@ class HTTPConversation(RemoteClient):
             TypeError, ValueError: one of them is not a message; nothing was added.
             NotSerialisable, TooLarge, Conflict: as `memalchemy.Conversation.add`.
         """
-        records = _records(messages)
+        records = _encode_messages(messages)
         marks = keys_and_times(len(records), keys, occurred_at)
         body = {
             "messages": [
@@ -93,7 +93,7 @@ class HTTPConversation(RemoteClient):
             raise ValueError("give after= or limit=, not both")
         query = {"after": after} if limit is None else {"newest_first": True}
         request = operations.conversation_messages(*self._place, query=query)
-        found = await self._server.all_pages(request, "messages", _message, limit)
+        found = await self._server.all_pages(request, "messages", _decode_message, limit)
         return found if limit is None else found[::-1]
 
     async def count(self) -> int:
@@ -143,7 +143,7 @@ class HTTPConversation(RemoteClient):
         if isinstance(snapshot, Mapping):
             body: dict[str, Any] = {"snapshot": wire.encode_state_tree(snapshot)}
         else:
-            body = {"messages": _records(check_list(snapshot, "restore"))}
+            body = {"messages": _encode_messages(check_list(snapshot, "restore"))}
         time = None if occurred_at is None else check_time(occurred_at, "occurred_at").isoformat()
         body["occurred_at"] = time
         await self._server.call(operations.conversation_restore(*self._place, body=body))
@@ -158,10 +158,10 @@ class HTTPConversation(RemoteClient):
             ValueError: the message has no tool call, a call without an id, or two calls of one id.
             Conflict: another exchange is open.
         """
-        (record,) = _records([message])
+        (record,) = _encode_messages([message])
         body = {"message": record}
         request = operations.conversation_begin_exchange(*self._place, body=body)
-        return (await self._server.call(request)).read(_exchange)
+        return (await self._server.call(request)).read(_decode_exchange)
 
     async def add_tool_results(self, *results: Any) -> ToolExchange:
         """Store results of the open exchange, all or none, and return the exchange.
@@ -170,9 +170,9 @@ class HTTPConversation(RemoteClient):
             ValueError: a result belongs to no call of the exchange, or to one that has another.
             NotFound: no exchange is open.
         """
-        body = {"results": _records(results)}
+        body = {"results": _encode_messages(results)}
         request = operations.conversation_add_results(*self._place, body=body)
-        return (await self._server.call(request)).read(_exchange)
+        return (await self._server.call(request)).read(_decode_exchange)
 
     async def commit_tool_exchange(self, *results: Any) -> list[int]:
         """Move the open exchange into the conversation and return the positions of its messages.
@@ -183,19 +183,19 @@ class HTTPConversation(RemoteClient):
             ValueError: a call has no result yet; or as `add_tool_results`.
             NotFound: no exchange is open.
         """
-        body = {"results": _records(results)}
+        body = {"results": _encode_messages(results)}
         request = operations.conversation_commit_exchange(*self._place, body=body)
         return (await self._server.call(request)).value("positions", list)
 
     async def abort_tool_exchange(self) -> ToolExchange | None:
         """Remove the open exchange and return it, or ``None``."""
         answer = await self._server.find(operations.conversation_abort_exchange(*self._place))
-        return None if answer is None else answer.read(_exchange)
+        return None if answer is None else answer.read(_decode_exchange)
 
     async def active_tool_exchange(self) -> ToolExchange | None:
         """Return the open exchange, whoever began it, or ``None``."""
         answer = await self._server.find(operations.conversation_exchange(*self._place))
-        return None if answer is None else answer.read(_exchange)
+        return None if answer is None else answer.read(_decode_exchange)
 
     async def clear(self) -> int:
         """Remove all messages and the summary; return how many messages went."""
@@ -208,17 +208,17 @@ class HTTPConversation(RemoteClient):
         return await self._server.find(request) is not None
 
 
-def _message(tree: Mapping[str, Any]) -> Message:
+def _decode_message(tree: Mapping[str, Any]) -> Message:
     return Message.of(wire.decode_state_tree(tree["message"]))
 
 
-def _records(messages: Iterable[Any]) -> list[dict[str, Any]]:
+def _encode_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
     """Return messages, and those of lists of them, as they travel."""
     flat = [m for one in messages for m in (one if isinstance(one, list | tuple) else [one])]
     return [wire.encode_state_tree(Message.of(message).to_record()) for message in flat]
 
 
-def _exchange(tree: Mapping[str, Any]) -> ToolExchange:
+def _decode_exchange(tree: Mapping[str, Any]) -> ToolExchange:
     calls, *results = (
         Message.of(wire.decode_state_tree(one)) for one in (tree["calls"], *tree["results"])
     )

@@ -116,7 +116,7 @@ class RemoteServer:
         failed = status < 200 or 300 <= status < 400 or status in (401, 408, 429)
         if failed or (status >= 500 and status != 501) or _is_no_endpoint(reply):
             raise self.transport.error_of(reply, writes=False)
-        offer = _offer_of(reply, self._version_path)
+        offer = _parse_offer(reply, self._version_path)
         if offer.is_certain:
             self._offer, self._unknown_path = offer, reply.tree if status == 404 else None
             self.transport.compresses = GZIP in offer.encodings
@@ -147,7 +147,7 @@ class RemoteServer:
 
     async def call(self, request: OperationRequest, *, repeats: bool = True) -> ReceivedJSON:
         """Send a request, and return its answer. Every 404 is an error."""
-        return self._answer(request, await self._send(request, None if repeats else {}))
+        return self._to_answer(request, await self._send(request, None if repeats else {}))
 
     async def count(self, request: OperationRequest) -> int:
         """Send a request, and return the count in its answer."""
@@ -158,7 +158,7 @@ class RemoteServer:
         reply = await self._send(request)
         if self._is_absent(reply):
             return None
-        answer = self._answer(request, reply)
+        answer = self._to_answer(request, reply)
         if answer.tree is None and not answer.writes:
             raise malformed(self.url, "an answer to this")
         return answer
@@ -175,7 +175,7 @@ class RemoteServer:
         reply = await self._send(request, {"If-None-Match": "*"})
         if reply.status == 412 and reply.maybe_applied:
             return None
-        return self._answer(request, reply)
+        return self._to_answer(request, reply)
 
     async def pages(
         self, request: OperationRequest, name: str, make: Callable[[Any], T], limit: int | None
@@ -221,7 +221,7 @@ class RemoteServer:
             repeats=bool(headers) or not operation.writes,
         )
 
-    def _answer(self, request: OperationRequest, reply: Reply) -> ReceivedJSON:
+    def _to_answer(self, request: OperationRequest, reply: Reply) -> ReceivedJSON:
         writes = request.operation.writes
         if not 200 <= reply.status < 300:
             raise self.transport.error_of(reply, writes=writes)
@@ -248,7 +248,7 @@ def _is_no_endpoint(reply: Reply) -> bool:
     return reply.status == 404 and isinstance(tree, dict) and tree.get("code") == NO_ENDPOINT
 
 
-def _offer_of(reply: Reply, version_path: str) -> Offer:
+def _parse_offer(reply: Reply, version_path: str) -> Offer:
     tree = reply.tree
     if reply.status in (405, 501):
         return DOCUMENTED

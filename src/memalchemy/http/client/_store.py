@@ -72,7 +72,7 @@ class HTTPStore(RemoteClient):
         body: dict[str, Any] = {
             "value": await offload([value], lambda: jsonable(value)),
             "metadata": check_metadata(metadata),
-            "embedding": _vector(embedding),
+            "embedding": _to_floats(embedding),
             "ttl": lifetime_seconds(ttl),
         }
         if expected_version is not UNSET:
@@ -113,16 +113,16 @@ class HTTPStore(RemoteClient):
             ValueError: one has an *index* or times, which the server does not take; nothing was
                 sent.
         """
-        new = [_new_item(one) for one in check_list(items, "put_batch")]
+        new = [_to_new_item(one) for one in check_list(items, "put_batch")]
         values = [one.value for one in new]
         trees = await offload(values, lambda: [jsonable(value) for value in values])
         body = {
             "items": [
-                _name(one.namespace, one.key)
+                _item_name(one.namespace, one.key)
                 | {
                     "value": tree,
                     "metadata": check_metadata(one.metadata),
-                    "embedding": _vector(one.embedding),
+                    "embedding": _to_floats(one.embedding),
                     "ttl": lifetime_seconds(one.ttl),
                 }
                 for one, tree in zip(new, trees, strict=True)
@@ -144,7 +144,7 @@ class HTTPStore(RemoteClient):
         """Return an item, or ``None`` if it does not exist."""
         with operation("store.get"):
             answer = await self._server.find(operations.store_get(namespace, key))
-        return None if answer is None else answer.read(_item)
+        return None if answer is None else answer.read(_decode_item)
 
     async def exists(self, namespace: Namespace, key: str) -> bool:
         """Return whether the item exists; its value does not travel."""
@@ -153,8 +153,8 @@ class HTTPStore(RemoteClient):
     async def get_items(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Name, StoreItem]:
         """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*."""
         with operation("store.get"):
-            answer = await self._server.call(operations.store_get_batch(body=_names(keys)))
-        items = answer.members("items", _item)
+            answer = await self._server.call(operations.store_get_batch(body=_item_names(keys)))
+        items = answer.members("items", _decode_item)
         return {(item.namespace, item.key): item for item in items}
 
     async def get_batch(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Name, Any]:
@@ -164,7 +164,7 @@ class HTTPStore(RemoteClient):
 
     async def refresh(self, keys: Iterable[tuple[Namespace, str]]) -> int:
         """Begin the ttl of the given items anew; return the number of items that have one."""
-        return await self._server.count(operations.store_refresh(body=_names(keys)))
+        return await self._server.count(operations.store_refresh(body=_item_names(keys)))
 
     async def put_embedding(
         self,
@@ -181,7 +181,7 @@ class HTTPStore(RemoteClient):
             Conflict: the item is not at *expected_version*.
         """
         body = {
-            "embedding": _vector(embedding),
+            "embedding": _to_floats(embedding),
             "model": model,
             "expected_version": given(expected_version),
         }
@@ -201,18 +201,18 @@ class HTTPStore(RemoteClient):
         query = {"field": field, "part": part, "model": model}
         request = operations.store_get_embedding(namespace, key, query=query)
         answer = await self._server.find(request)
-        return None if answer is None else answer.read(_vector_of)
+        return None if answer is None else answer.read(_decode_embedding)
 
     async def get_embeddings(
         self, keys: Iterable[tuple[Namespace, str]], *, model: str | None = None
     ) -> dict[Name, list[float]]:
         """Return the vectors of the whole values of items; one without a vector is left out."""
-        body = _names(keys) | {"model": model}
+        body = _item_names(keys) | {"model": model}
         answer = await self._server.call(operations.store_get_embeddings(body=body))
         return dict(
             answer.members(
                 "vectors",
-                lambda one: ((tuple(one["namespace"]), str(one["key"])), _vector_of(one)),
+                lambda one: ((tuple(one["namespace"]), str(one["key"])), _decode_embedding(one)),
             )
         )
 
@@ -264,7 +264,7 @@ class HTTPStore(RemoteClient):
 
     async def delete_batch(self, keys: Iterable[tuple[Namespace, str]]) -> int:
         """Delete items with their vectors, in one transaction; return the number that existed."""
-        return await self._server.count(operations.store_delete_batch(body=_names(keys)))
+        return await self._server.count(operations.store_delete_batch(body=_item_names(keys)))
 
     async def delete_matching(
         self, namespace: Namespace, filter: Mapping[str, Any], *, prefix: bool = False
@@ -323,14 +323,14 @@ class HTTPStore(RemoteClient):
     ) -> list[StoreItem]:
         """Return items of the namespace, with *prefix* also of those below it, at most *limit*."""
         request = operations.store_list(namespace, query={"order": order, "below": bool(prefix)})
-        return await self._server.all_pages(request, "items", _item, check_limit(limit))
+        return await self._server.all_pages(request, "items", _decode_item, check_limit(limit))
 
     async def iter_items(
         self, namespace: Namespace, *, prefix: bool = False, order: ItemOrder = "newest"
     ) -> AsyncGenerator[StoreItem]:
         """Yield all items of the namespace, with *prefix* also of those below it, page by page."""
         request = operations.store_list(namespace, query={"order": order, "below": bool(prefix)})
-        async with aclosing(self._server.pages(request, "items", _item, None)) as pages:
+        async with aclosing(self._server.pages(request, "items", _decode_item, None)) as pages:
             async for some in pages:
                 for item in some:
                     yield item
@@ -386,14 +386,14 @@ class HTTPStore(RemoteClient):
             "filter": None if filter is None else dict(filter),
             "offset": check_limit(offset, "offset"),
             "threshold": threshold,
-            "embedding": _vector(embedding),
+            "embedding": _to_floats(embedding),
             "model": model,
             "alpha": alpha,
             "mmr": mmr,
         }
         with operation("store.search"):
             answer = await self._server.call(operations.store_search(namespace, body=body))
-        return answer.members("hits", _hit)
+        return answer.members("hits", _decode_hit)
 
     async def search_by_embedding(
         self,
@@ -422,12 +422,12 @@ class HTTPStore(RemoteClient):
         )
 
 
-def _item(tree: Mapping[str, Any]) -> StoreItem:
+def _decode_item(tree: Mapping[str, Any]) -> StoreItem:
     return StoreItem.from_dict({**tree, "value": from_jsonable(tree["value"])})
 
 
-def _hit(tree: Mapping[str, Any]) -> SearchHit:
-    item = _item(tree)
+def _decode_hit(tree: Mapping[str, Any]) -> SearchHit:
+    item = _decode_item(tree)
     fields = {name: getattr(item, name) for name in StoreItem.__dataclass_fields__}
     return SearchHit(**fields, score=tree["score"])
 
@@ -440,27 +440,27 @@ def _conflicts_with_items() -> Iterator[None]:
     except Conflict as error:
         current: Any = error.current
         if isinstance(current, Mapping):
-            error.current = _item(current)
+            error.current = _decode_item(current)
         raise
 
 
-def _vector_of(tree: Mapping[str, Any]) -> list[float]:
+def _decode_embedding(tree: Mapping[str, Any]) -> list[float]:
     return [float(part) for part in tree["embedding"]]
 
 
-def _vector(given: Sequence[float] | None) -> list[float] | None:
+def _to_floats(given: Sequence[float] | None) -> list[float] | None:
     return None if given is None else [float(part) for part in given]
 
 
-def _name(namespace: Namespace, key: str) -> dict[str, Any]:
+def _item_name(namespace: Namespace, key: str) -> dict[str, Any]:
     return {"namespace": list(check_namespace(namespace)), "key": check_name(key, "key")}
 
 
-def _names(keys: Iterable[tuple[Namespace, str]]) -> dict[str, Any]:
-    return {"keys": [_name(*one) for one in check_list(keys, "keys")]}
+def _item_names(keys: Iterable[tuple[Namespace, str]]) -> dict[str, Any]:
+    return {"keys": [_item_name(*one) for one in check_list(keys, "keys")]}
 
 
-def _new_item(one: Sequence[Any] | NewItem) -> NewItem:
+def _to_new_item(one: Sequence[Any] | NewItem) -> NewItem:
     if isinstance(one, NewItem):
         times = (one.created_at, one.updated_at, one.expires_at)
         if one.index is not None or times != (None, None, None):

@@ -72,7 +72,7 @@ class HTTPThreadLog(RemoteClient):
             Conflict: the log is not at *expected_version*, or has one of the *new_keys*.
             ValueError: there is not a key, or a time, for each entry.
         """
-        body = await _new_entries(entries, keys, expected_version, occurred_at, ttl)
+        body = await _body_of_entries(entries, keys, expected_version, occurred_at, ttl)
         body["new_keys"] = new_keys
         request = operations.log_append(self.namespace, thread_id, body=body)
         with operation("thread.append", thread_id=thread_id):
@@ -94,7 +94,7 @@ class HTTPThreadLog(RemoteClient):
 
         One transaction. Otherwise as `append`; without entries it cuts off the end.
         """
-        body = await _new_entries(entries, keys, expected_version, occurred_at, ttl)
+        body = await _body_of_entries(entries, keys, expected_version, occurred_at, ttl)
         body["after"] = int(after)
         request = operations.log_replace_suffix(self.namespace, thread_id, body=body)
         with operation("thread.replace", thread_id=thread_id):
@@ -187,7 +187,7 @@ class HTTPThreadLog(RemoteClient):
     ) -> list[Entry]:
         """Return the newest *limit* entries, the oldest first; those below position *before*."""
         query = {"newest_first": True, "before": before}
-        return (await self._entries(thread_id, query, check_limit(limit)))[::-1]
+        return (await self._request_entries(thread_id, query, check_limit(limit)))[::-1]
 
     async def range(
         self,
@@ -210,7 +210,7 @@ class HTTPThreadLog(RemoteClient):
             for name, time in times.items()
             if time is not None
         }
-        return await self._entries(thread_id, query, limit)
+        return await self._request_entries(thread_id, query, limit)
 
     async def iter_entries(
         self, thread_id: str, *, after: int = 0, newest_first: bool = False
@@ -250,7 +250,7 @@ class HTTPThreadLog(RemoteClient):
 
         With *newest* only the newest entry of each.
         """
-        body = {"thread_ids": _thread_ids(thread_ids), "newest": newest}
+        body = {"thread_ids": _check_thread_ids(thread_ids), "newest": newest}
         answer = await self._server.call(operations.log_read_threads(self.namespace, body=body))
         return dict(
             answer.members(
@@ -261,7 +261,7 @@ class HTTPThreadLog(RemoteClient):
 
     async def last_written(self, thread_ids: Sequence[str]) -> dict[str, datetime]:
         """Return the time of the last write of each of these threads that has an entry."""
-        body = {"thread_ids": _thread_ids(thread_ids)}
+        body = {"thread_ids": _check_thread_ids(thread_ids)}
         answer = await self._server.call(operations.log_last_written(self.namespace, body=body))
         return dict(
             answer.members(
@@ -300,14 +300,14 @@ class HTTPThreadLog(RemoteClient):
         found: list[EntryHit] = hits
         return found
 
-    async def _entries(
+    async def _request_entries(
         self, thread_id: str, query: Mapping[str, Any], limit: int | None
     ) -> list[Entry]:
         request = operations.log_entries(self.namespace, thread_id, query=query)
         return await self._server.all_pages(request, "entries", wire.decode_entry, limit)
 
 
-async def _new_entries(
+async def _body_of_entries(
     entries: Any,
     keys: Sequence[str | None] | str | None,
     expected_version: int | Unset,
@@ -330,7 +330,7 @@ async def _new_entries(
     }
 
 
-def _thread_ids(given: Sequence[str]) -> list[str]:
+def _check_thread_ids(given: Sequence[str]) -> list[str]:
     return [check_thread_id(one) for one in check_list(given, "thread_ids")]
 
 

@@ -183,7 +183,7 @@ class Transport:
             # would keep this object, and its connections, until garbage is collected.
             raise error.with_traceback(None) from None
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
-            if refused := _refused_certificate(error):
+            if refused := _refusal_of_certificate(error):
                 raise DatabaseUnreachable(
                     f"the certificate of {self.display} is not trusted here ({refused}). If "
                     "a private authority signed it, name the file of that authority's certificate "
@@ -260,7 +260,7 @@ class Transport:
         return named or self._auth is not None or "@" in urlsplit(self._base).netloc
 
 
-def _refused_certificate(error: BaseException) -> str | None:
+def _refusal_of_certificate(error: BaseException) -> str | None:
     """Return why a server's certificate was refused, if that is what *error* came from."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):

@@ -80,67 +80,97 @@ class _Endpoint:
     namespace: bool = False
 
 
-def _text(value: str) -> str:
+def _parse_text(value: str) -> str:
     return value
 
 
-def _limit(value: str) -> int:
-    return min(max(_whole(value), 1), MAX_LIMIT)
+def _parse_limit(value: str) -> int:
+    return min(max(_parse_whole_number(value), 1), MAX_LIMIT)
 
 
-def _whole(value: str) -> int:
+def _parse_whole_number(value: str) -> int:
     if not (value.isascii() and value.isdigit() and len(value) <= 18):
         raise InvalidArgument("a number is written in digits")
     return int(value)
 
 
-def _flag(value: str) -> bool:
+def _parse_flag(value: str) -> bool:
     return value not in ("", "0", "false")
 
 
-def _names(**parsers: Callable[[str], Any]) -> dict[str, tuple[str, Callable[[str], Any]]]:
+def _parameters(**parsers: Callable[[str], Any]) -> dict[str, tuple[str, Callable[[str], Any]]]:
     renamed = {"thread": "thread_id", "q": "query"}
     return {name: (renamed.get(name, name), parse) for name, parse in parsers.items()}
 
 
-def _of_thread(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
-    parameters = _names(thread=_text, **parsers)
+def _endpoint_of_thread(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
+    parameters = _parameters(thread=_parse_text, **parsers)
     needed = frozenset({"thread", *required})
     return _Endpoint(lambda one: getattr(one, name), parameters, needed, namespace=True)
 
 
-def _of_store(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
+def _endpoint_of_store(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
     needed = frozenset(required)
-    return _Endpoint(lambda one: getattr(one, name), _names(**parsers), needed, namespace=True)
+    return _Endpoint(lambda one: getattr(one, name), _parameters(**parsers), needed, namespace=True)
 
 
-def _of_database(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
+def _endpoint_of_database(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
     needed = frozenset(required)
-    return _Endpoint(lambda one: getattr(one, name), _names(**parsers), needed)
+    return _Endpoint(lambda one: getattr(one, name), _parameters(**parsers), needed)
 
 
 ENDPOINTS: dict[str, _Endpoint] = {
-    "overview": _of_database("overview"),
-    "space": _of_database("space"),
-    "changes": _of_store("changes", since=_text, items=_flag, below=_flag),
-    "threads": _of_database("threads", q=_text, framework=_text, cursor=_text, limit=_limit),
-    "thread": _of_thread("thread"),
-    "transcript": _of_thread("transcript", at=_text, before=_whole, limit=_limit),
-    "text": _of_thread("text", "index", index=_whole, at=_text),
-    "timeline": _of_thread("timeline", cursor=_text, limit=_limit),
-    "entries": _of_thread("entries", before=_whole, limit=_limit),
-    "entry": _of_thread("entry", "position", position=_whole, path=_text, offset=_whole),
-    "state": _of_thread("state", at=_text, path=_text, offset=_whole),
-    "diff": _of_thread("diff", "a", "b", a=_text, b=_text, raw=_flag),
-    "writes": _of_thread("writes", at=_text),
-    "namespaces": _of_store("namespaces", internal=_flag, cursor=_text, limit=_limit),
-    "items": _of_store("items", q=_text, below=_flag, internal=_flag, cursor=_text, limit=_limit),
-    "item": _of_store("item", "key", key=_text, path=_text, offset=_whole),
-    "neighbours": _of_store("neighbours", "key", key=_text, limit=_limit),
-    "memories": _of_database(
-        "memories", "kind", kind=_text, user=_text, cursor=_text, limit=_limit
+    "overview": _endpoint_of_database("overview"),
+    "space": _endpoint_of_database("space"),
+    "changes": _endpoint_of_store(
+        "changes", since=_parse_text, items=_parse_flag, below=_parse_flag
     ),
-    "search": _of_database("search", "q", q=_text, limit=_limit),
+    "threads": _endpoint_of_database(
+        "threads", q=_parse_text, framework=_parse_text, cursor=_parse_text, limit=_parse_limit
+    ),
+    "thread": _endpoint_of_thread("thread"),
+    "transcript": _endpoint_of_thread(
+        "transcript", at=_parse_text, before=_parse_whole_number, limit=_parse_limit
+    ),
+    "text": _endpoint_of_thread("text", "index", index=_parse_whole_number, at=_parse_text),
+    "timeline": _endpoint_of_thread("timeline", cursor=_parse_text, limit=_parse_limit),
+    "entries": _endpoint_of_thread("entries", before=_parse_whole_number, limit=_parse_limit),
+    "entry": _endpoint_of_thread(
+        "entry",
+        "position",
+        position=_parse_whole_number,
+        path=_parse_text,
+        offset=_parse_whole_number,
+    ),
+    "state": _endpoint_of_thread(
+        "state", at=_parse_text, path=_parse_text, offset=_parse_whole_number
+    ),
+    "diff": _endpoint_of_thread("diff", "a", "b", a=_parse_text, b=_parse_text, raw=_parse_flag),
+    "writes": _endpoint_of_thread("writes", at=_parse_text),
+    "namespaces": _endpoint_of_store(
+        "namespaces", internal=_parse_flag, cursor=_parse_text, limit=_parse_limit
+    ),
+    "items": _endpoint_of_store(
+        "items",
+        q=_parse_text,
+        below=_parse_flag,
+        internal=_parse_flag,
+        cursor=_parse_text,
+        limit=_parse_limit,
+    ),
+    "item": _endpoint_of_store(
+        "item", "key", key=_parse_text, path=_parse_text, offset=_parse_whole_number
+    ),
+    "neighbours": _endpoint_of_store("neighbours", "key", key=_parse_text, limit=_parse_limit),
+    "memories": _endpoint_of_database(
+        "memories",
+        "kind",
+        kind=_parse_text,
+        user=_parse_text,
+        cursor=_parse_text,
+        limit=_parse_limit,
+    ),
+    "search": _endpoint_of_database("search", "q", q=_parse_text, limit=_parse_limit),
 }
 """The routes below ``api/``, by their names."""
 
@@ -169,8 +199,8 @@ def inspector_routes(
         async def respond(request: Request) -> Response:
             check_access(request.scope, "read")
             check_namespace_of_token(request.scope, None)
-            arguments = _arguments(endpoint, request)
-            tree = await _answer(endpoint.call(inspector_of(request.scope)), arguments)
+            arguments = _parse_arguments(endpoint, request)
+            tree = await _call_inspector(endpoint.call(inspector_of(request.scope)), arguments)
             document = await offload(tree, lambda: wire.dumps(tree))
             return Response(document, headers={"Cache-Control": "no-store"}, media_type=wire.JSON)
 
@@ -197,21 +227,21 @@ def inspector_routes(
     return routes
 
 
-async def _answer(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
+async def _call_inspector(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     """Call a method of the inspector; if data cannot be read, answer with the reason."""
     try:
         return await call(**arguments)
     except (KeyMissing, NotEncrypted) as error:
-        raise _problem(422, error) from error
+        raise _to_problem(422, error) from error
     except Corrupt as error:
-        raise _problem(500, error) from error
+        raise _to_problem(500, error) from error
 
 
-def _problem(status: int, error: MemalchemyError) -> Problem:
+def _to_problem(status: int, error: MemalchemyError) -> Problem:
     return Problem(status, str(error), code=error.code, error=type(error).__name__)
 
 
-def _arguments(endpoint: _Endpoint, request: Request) -> dict[str, Any]:
+def _parse_arguments(endpoint: _Endpoint, request: Request) -> dict[str, Any]:
     # Starlette's query_params replaces what is not UTF-8, such as the lone surrogates of an id.
     text = request.scope["query_string"].decode("latin-1")
     try:

@@ -138,7 +138,7 @@ def app(
         middleware=[
             *([Middleware(SecurityHeadersMiddleware, prefix=INSPECTOR)] if inspector else []),
             Middleware(RequestIdMiddleware),
-            *_cors(origins),
+            *_cors_middleware(origins),
             Middleware(EncodedPathMiddleware),
             Middleware(AccessLogMiddleware),
             Middleware(ErrorMiddleware),
@@ -156,7 +156,7 @@ def app(
     return application
 
 
-def _cors(origins: Collection[str]) -> list[Middleware]:
+def _cors_middleware(origins: Collection[str]) -> list[Middleware]:
     """Return the middleware that answers browsers about pages of other origins."""
     if not origins:
         return []

@@ -46,7 +46,7 @@ endpoints = Endpoints()
 @endpoints.add(operations.save)
 async def save(context: RequestContext, thread_id: str, body: schemas.SaveBody) -> Any:
     """Save a state as the newest checkpoint of the thread."""
-    state = await _state_of(body, thread_id)
+    state = await _decode_state(body, thread_id)
     checkpoint_id = await context.checkpointer.save(
         state,
         thread_id,
@@ -72,7 +72,7 @@ async def put_checkpoint(
     """Save a state under this id, as the newest checkpoint of the thread."""
     if body.checkpoint_id is not None and body.checkpoint_id != checkpoint_id:
         raise InvalidArgument("checkpoint_id of the body is another than that of the path")
-    state = await _state_of(body, thread_id)
+    state = await _decode_state(body, thread_id)
     expected = _expected_parent(body)
     if context.server.requires_conditions and not conditions and expected is UNSET:
         raise precondition_required()
@@ -113,7 +113,7 @@ async def list_checkpoints(
     context: RequestContext, thread_id: str, query: schemas.ListCheckpointsQuery
 ) -> Any:
     """List the ids of a thread's checkpoints, newest first."""
-    answer = await _history(context, thread_id, query.limit, None, query.cursor)
+    answer = await _page_of_history(context, thread_id, query.limit, None, query.cursor)
     return answer | {"checkpoints": [info.checkpoint_id for info in answer["checkpoints"]]}
 
 
@@ -122,25 +122,25 @@ async def load(
     context: RequestContext, thread_id: str, checkpoint_id: str, conditions: Conditions
 ) -> Any:
     """Load the state of a checkpoint."""
-    return await _checkpoint(context, thread_id, checkpoint_id, conditions)
+    return await _answer_with_checkpoint(context, thread_id, checkpoint_id, conditions)
 
 
 @endpoints.add(operations.delete_checkpoint)
 async def delete_checkpoint(context: RequestContext, thread_id: str, checkpoint_id: str) -> Any:
     """Delete a checkpoint."""
-    return await _delete(context, thread_id, checkpoint_id)
+    return await _delete_checkpoint(context, thread_id, checkpoint_id)
 
 
 @endpoints.add(operations.delete_checkpoints)
 async def delete_checkpoints(context: RequestContext, thread_id: str) -> Any:
     """Delete a thread with all its logs."""
-    return await _delete(context, thread_id, None)
+    return await _delete_checkpoint(context, thread_id, None)
 
 
 @endpoints.add(operations.get_metadata)
 async def get_metadata(context: RequestContext, thread_id: str, checkpoint_id: str) -> Any:
     """Describe a checkpoint without its state."""
-    return await _info(context, thread_id, checkpoint_id)
+    return await _require_info(context, thread_id, checkpoint_id)
 
 
 @endpoints.add(operations.list_threads)
@@ -225,25 +225,25 @@ async def delete_some_checkpoints(
 @endpoints.add(operations.load_newest)
 async def load_newest(context: RequestContext, thread_id: str, conditions: Conditions) -> Any:
     """Load the newest state of a thread."""
-    return await _checkpoint(context, thread_id, None, conditions)
+    return await _answer_with_checkpoint(context, thread_id, None, conditions)
 
 
 @endpoints.add(operations.delete_thread)
 async def delete_thread(context: RequestContext, thread_id: str) -> Any:
     """Delete a thread with all its logs."""
-    return await _delete(context, thread_id, None)
+    return await _delete_checkpoint(context, thread_id, None)
 
 
 @endpoints.add(operations.get_newest_metadata)
 async def get_newest_metadata(context: RequestContext, thread_id: str) -> Any:
     """Describe the newest checkpoint of a thread without its state."""
-    return await _info(context, thread_id, None)
+    return await _require_info(context, thread_id, None)
 
 
 @endpoints.add(operations.history)
 async def history(context: RequestContext, thread_id: str, query: schemas.HistoryQuery) -> Any:
     """Describe the checkpoints of a thread, newest first."""
-    answer = await _history(context, thread_id, query.limit, query.before, query.cursor)
+    answer = await _page_of_history(context, thread_id, query.limit, query.before, query.cursor)
     infos = [wire.encode_info(info.as_dict()) for info in answer["checkpoints"]]
     return answer | {"checkpoints": infos}
 
@@ -310,19 +310,21 @@ async def list_with_metadata(context: RequestContext, query: schemas.NewestCheck
         return encode_cursor("newest", created_at, seq, thread_id, offset + query.limit)
 
     answer = page("checkpoints", behind, query.limit, cursor)
-    return answer | await _infos(answer["checkpoints"])
+    return answer | await _encode_infos(answer["checkpoints"])
 
 
 @endpoints.add(operations.search)
 async def search(context: RequestContext, body: schemas.SearchCheckpointsBody) -> Any:
     """Find checkpoints by the words that they added."""
-    return await _infos(await context.checkpointer.search(body.query, body.limit, data=body.data))
+    return await _encode_infos(
+        await context.checkpointer.search(body.query, body.limit, data=body.data)
+    )
 
 
 @endpoints.add(operations.query_by_metadata)
 async def query_by_metadata(context: RequestContext, body: schemas.QueryByMetadataBody) -> Any:
     """Find checkpoints by their metadata."""
-    return await _infos(
+    return await _encode_infos(
         await context.checkpointer.query_by_metadata(
             body.key, body.value, body.limit, data=body.data
         )
@@ -333,7 +335,7 @@ async def query_by_metadata(context: RequestContext, body: schemas.QueryByMetada
 async def search_data(context: RequestContext, body: schemas.SearchDataBody) -> Any:
     """Find threads by a field of their newest state, among those saved last."""
     value: Any = await decode_part(body.value, "/value")
-    return await _infos(
+    return await _encode_infos(
         await context.checkpointer.search_data(body.path, value, body.limit, among=body.among)
     )
 
@@ -373,7 +375,7 @@ def _cursor_of_namespace(parts: list[str]) -> str:
     return encode_cursor("namespaces of a thread", parts)
 
 
-async def _history(
+async def _page_of_history(
     context: RequestContext, thread_id: str, limit: int, before: str | None, cursor: str | None
 ) -> dict[str, Any]:
     """Return a page of a history, its checkpoints not encoded yet."""
@@ -402,7 +404,7 @@ async def _history(
     return page("checkpoints", found, limit, after)
 
 
-async def _state_of(body: schemas.SaveBody, thread_id: str) -> Any:
+async def _decode_state(body: schemas.SaveBody, thread_id: str) -> Any:
     if body.thread_id is not None and body.thread_id != thread_id:
         raise InvalidArgument("thread_id of the body is another than that of the path")
     return await decode_part(body.state, "/state", wire.decode_state_tree)
@@ -412,7 +414,7 @@ def _expected_parent(body: schemas.SaveBody) -> str | Unset | None:
     return body.expected_parent if "expected_parent" in body.model_fields_set else UNSET
 
 
-async def _checkpoint(
+async def _answer_with_checkpoint(
     context: RequestContext, thread_id: str, checkpoint_id: str | None, conditions: Conditions
 ) -> OperationResult:
     info = await context.checkpointer.get_metadata(thread_id, checkpoint_id)
@@ -432,19 +434,21 @@ async def _checkpoint(
     return OperationResult(found, headers=headers)
 
 
-async def _info(context: RequestContext, thread_id: str, checkpoint_id: str | None) -> Any:
+async def _require_info(context: RequestContext, thread_id: str, checkpoint_id: str | None) -> Any:
     info = await context.checkpointer.get_metadata(thread_id, checkpoint_id)
     if info is None:
         raise _not_found(thread_id, checkpoint_id)
     return wire.encode_info(info)
 
 
-async def _infos(found: Sequence[CheckpointRecord]) -> Any:
+async def _encode_infos(found: Sequence[CheckpointRecord]) -> Any:
     trees = await offload(found, lambda: [wire.encode_info(info) for info in found])
     return {"checkpoints": trees}
 
 
-async def _delete(context: RequestContext, thread_id: str, checkpoint_id: str | None) -> Any:
+async def _delete_checkpoint(
+    context: RequestContext, thread_id: str, checkpoint_id: str | None
+) -> Any:
     if not await context.checkpointer.delete(
         thread_id, checkpoint_id, connection=context.connection
     ):

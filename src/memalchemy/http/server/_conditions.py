@@ -32,14 +32,14 @@ class Conditions:
         Raises:
             Problem: a header is not a list of entity tags (400).
         """
-        return cls(_tags(headers.get("if-match")), _tags(headers.get("if-none-match")))
+        return cls(_parse_tags(headers.get("if-match")), _parse_tags(headers.get("if-none-match")))
 
     def __bool__(self) -> bool:
         return self.if_match is not None or self.if_none_match is not None
 
     def is_unchanged(self, tag: str) -> bool:
         """Return whether a reader has what *tag* names, so that a 304 is enough."""
-        return self.if_none_match is not None and _names(self.if_none_match, tag)
+        return self.if_none_match is not None and _includes_tag(self.if_none_match, tag)
 
     def check(self, tag: str | None) -> None:
         """Check the conditions of a write; *tag* is that of what is stored, ``None`` if nothing is.
@@ -47,10 +47,10 @@ class Conditions:
         Raises:
             Problem: one of them does not hold (412).
         """
-        if self.if_match is not None and not _names(self.if_match, tag):
+        if self.if_match is not None and not _includes_tag(self.if_match, tag):
             what = "nothing is there" if tag is None else "something else is there by now"
             raise precondition_failed(f"{what}, and If-Match names another; nothing was done", tag)
-        if self.if_none_match is not None and _names(self.if_none_match, tag):
+        if self.if_none_match is not None and _includes_tag(self.if_none_match, tag):
             raise precondition_failed("it is there already; nothing was done", tag)
 
 
@@ -71,23 +71,23 @@ def precondition_required() -> Problem:
 
 def tag_of_checkpoint(info: Mapping[str, Any]) -> str:
     """Return the entity tag of a checkpoint. One that is replaced gets another position."""
-    return _tag(info["seq"], info["created_at"])
+    return _entity_tag(info["seq"], info["created_at"])
 
 
 def tag_of_item(item: StoreItem) -> str:
     """Return the entity tag of an item."""
-    return _tag(item.version, item.updated_at)
+    return _entity_tag(item.version, item.updated_at)
 
 
-def _tag(number: int, time: datetime) -> str:
+def _entity_tag(number: int, time: datetime) -> str:
     return f'"{number}-{int(time.timestamp() * 1_000_000):x}"'
 
 
-def _names(tags: frozenset[str], tag: str | None) -> bool:
+def _includes_tag(tags: frozenset[str], tag: str | None) -> bool:
     return tag is not None and ("*" in tags or tag in tags)
 
 
-def _tags(header: str | None) -> frozenset[str] | None:
+def _parse_tags(header: str | None) -> frozenset[str] | None:
     if header is None:
         return None
     if header.strip() == "*":

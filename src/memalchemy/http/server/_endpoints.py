@@ -82,7 +82,7 @@ class Endpoint:
         if operation.conditional:
             arguments["conditions"] = Conditions.of(request.headers)
         context = server.of_tenant(tenant_of(request.scope))
-        answer = await self._answer(request, context, arguments)
+        answer = await self._answer_request(request, context, arguments)
         headers = {"Cache-Control": "no-store", **answer.headers}
         status = answer.status or operation.status
         if answer.tree is None:
@@ -96,7 +96,7 @@ class Endpoint:
                 headers["Content-Encoding"] = GZIP
         return Response(document, status, headers=headers, media_type=wire.JSON)
 
-    async def _answer(
+    async def _answer_request(
         self, request: Request, context: RequestContext, arguments: dict[str, Any]
     ) -> OperationResult:
         async def call(context: RequestContext) -> OperationResult:
@@ -204,10 +204,10 @@ def _validate(schema: type[BaseModel], tree: Any, limits: Limits) -> BaseModel:
     except ValidationError as error:
         # The place and the reason, without the value: it is the caller's and may be private.
         found = error.errors(include_url=False, include_input=False, include_context=False)[:5]
-        raise InvalidArgument("; ".join(map(_described, found))) from None
+        raise InvalidArgument("; ".join(map(_describe_error, found))) from None
 
 
-def _described(error: ErrorDetails) -> str:
+def _describe_error(error: ErrorDetails) -> str:
     place = "/" + "/".join(map(str, error["loc"]))
     # pydantic's own message of this type names the class of the schema.
     reason = "is not an object" if error["type"] == "model_type" else error["msg"]

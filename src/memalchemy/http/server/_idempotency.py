@@ -61,7 +61,7 @@ async def answer_once(
         Problem: the key was used for another request (422).
         Conflict: the request was done, and its answer has been erased.
     """
-    done = await _stored(context, key, request)
+    done = await _stored_answer(context, key, request)
     if done is not None:
         return done
     try:
@@ -76,7 +76,7 @@ async def answer_once(
         # The same request may have been answered meanwhile, and then that is why this one failed.
         if isinstance(error, MemalchemyError) and not isinstance(error, Conflict | LookupError):
             raise
-        done = await _stored(context, key, request)
+        done = await _stored_answer(context, key, request)
         if done is None:
             raise
         return done
@@ -101,7 +101,7 @@ async def _write_and_store(
     return answer
 
 
-async def _stored(context: RequestContext, key: str, request: str) -> OperationResult | None:
+async def _stored_answer(context: RequestContext, key: str, request: str) -> OperationResult | None:
     done = await context.requests.get(REQUESTS, key)
     if done is None:
         return None

@@ -141,7 +141,7 @@ class FailureLimiter:
 
         An exception in the block means that the token is unknown.
         """
-        address = _network_of(address)
+        address = _network_of_address(address)
         known = address, hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         bucket = self._buckets.get_or_put(address, lambda: Bucket(self._number, self._clock()))
         now, a_second = self._clock(), self._number / 60
@@ -158,7 +158,7 @@ class FailureLimiter:
         self._known.put(known, True)
 
 
-def _network_of(address: str) -> str:
+def _network_of_address(address: str) -> str:
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -187,7 +187,7 @@ async def log_append(
         values,
         keys=[entry.key for entry in body.entries],
         new_keys=body.new_keys,
-        occurred_at=_times(body.entries),
+        occurred_at=_times_of(body.entries),
         expected_version=_expected_version(body),
         ttl=body.ttl,
         connection=context.connection,
@@ -206,7 +206,7 @@ async def log_replace_suffix(
         body.after,
         values,
         keys=[entry.key for entry in body.entries],
-        occurred_at=_times(body.entries),
+        occurred_at=_times_of(body.entries),
         expected_version=_expected_version(body),
         ttl=body.ttl,
         connection=context.connection,
@@ -283,7 +283,7 @@ async def conversation_add(
     positions = await conversation.add(
         messages,
         keys=[one.key for one in body.messages],
-        occurred_at=_times(body.messages),
+        occurred_at=_times_of(body.messages),
         expected_version=_expected_version(body),
         connection=context.connection,
     )
@@ -366,7 +366,7 @@ async def conversation_exchange(
 ) -> Any:
     """Read the open tool exchange."""
     conversation = Conversation(context.db, thread_id, namespace=namespace)
-    return _exchange(await conversation.active_tool_exchange(), thread_id)
+    return _encode_exchange(await conversation.active_tool_exchange(), thread_id)
 
 
 @endpoints.add(operations.conversation_begin_exchange)
@@ -377,7 +377,7 @@ async def conversation_begin_exchange(
     (message,) = _messages_of([body.message])
     conversation = Conversation(context.db, thread_id, namespace=namespace)
     exchange = await conversation.begin_tool_exchange(message, connection=context.connection)
-    return _exchange(exchange, thread_id)
+    return _encode_exchange(exchange, thread_id)
 
 
 @endpoints.add(operations.conversation_add_results)
@@ -388,7 +388,7 @@ async def conversation_add_results(
     results = _messages_of(body.results)
     conversation = Conversation(context.db, thread_id, namespace=namespace)
     exchange = await conversation.add_tool_results(*results, connection=context.connection)
-    return _exchange(exchange, thread_id)
+    return _encode_exchange(exchange, thread_id)
 
 
 @endpoints.add(operations.conversation_commit_exchange)
@@ -409,7 +409,7 @@ async def conversation_abort_exchange(
     """Remove the open tool exchange, and return it."""
     conversation = Conversation(context.db, thread_id, namespace=namespace)
     exchange = await conversation.abort_tool_exchange(connection=context.connection)
-    return _exchange(exchange, thread_id)
+    return _encode_exchange(exchange, thread_id)
 
 
 @endpoints.add(operations.conversation_delete)
@@ -459,7 +459,7 @@ def _messages_of(trees: Sequence[Mapping[str, Any]]) -> list[Message]:
         raise InvalidArgument(str(error)) from error
 
 
-def _exchange(exchange: ToolExchange | None, thread_id: str) -> dict[str, Any]:
+def _encode_exchange(exchange: ToolExchange | None, thread_id: str) -> dict[str, Any]:
     if exchange is None:
         raise NotFound(f"no tool exchange is open in the conversation of thread {thread_id!r}")
     return {
@@ -469,7 +469,7 @@ def _exchange(exchange: ToolExchange | None, thread_id: str) -> dict[str, Any]:
     }
 
 
-def _times(
+def _times_of(
     given: Sequence[schemas.NewEntry | schemas.NewMessage],
 ) -> list[datetime] | None:
     if all(one.occurred_at is None for one in given):

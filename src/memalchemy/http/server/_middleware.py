@@ -335,7 +335,9 @@ class TokenBackend(AuthenticationBackend):
             return AuthCredentials(), Tenant(self._tenant)
         scheme, _, token = conn.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise _unauthorised("give a token that this server knows: Authorization: Bearer TOKEN")
+            raise _unauthorised_problem(
+                "give a token that this server knows: Authorization: Bearer TOKEN"
+            )
         address = "" if conn.client is None else conn.client.host
         with self._failures.attempt(address, token) as wait:
             if wait:
@@ -347,15 +349,15 @@ class TokenBackend(AuthenticationBackend):
                 )
             grant = self._tokens.grant_of(token.strip())
             if grant is None:
-                raise _unauthorised(
+                raise _unauthorised_problem(
                     "give a token that this server knows: Authorization: Bearer TOKEN"
                 )
         if grant.has_expired():
-            raise _unauthorised("this token has expired")
+            raise _unauthorised_problem("this token has expired")
         return AuthCredentials(sorted(grant.scopes)), Tenant(grant.tenant, grant)
 
 
-def _unauthorised(detail: str) -> Problem:
+def _unauthorised_problem(detail: str) -> Problem:
     return Problem(401, detail, headers={"WWW-Authenticate": 'Bearer realm="memalchemy"'})
 
 
@@ -388,7 +390,7 @@ class LimitsMiddleware:
         tenant, inflater = tenant_of(scope), _inflater_of(scope)
         if tenant is not None:
             self._check_rate(tenant)
-            self._check_number(tenant)
+            self._check_concurrent_requests(tenant)
             self._in_flight.requests[tenant] += 1
         counted = 0
         is_reading = is_waiting = has_begun = False
@@ -459,7 +461,7 @@ class LimitsMiddleware:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            raise self._too_slow(scope["method"], is_reading, is_waiting) from None
+            raise self._timeout_problem(scope["method"], is_reading, is_waiting) from None
         finally:
             give_turn_back()
             self._in_flight.body_bytes -= counted
@@ -475,7 +477,7 @@ class LimitsMiddleware:
                 headers={"Retry-After": str(math.ceil(wait))},
             )
 
-    def _check_number(self, tenant: str) -> None:
+    def _check_concurrent_requests(self, tenant: str) -> None:
         running = self._in_flight.requests[tenant]
         if running >= self._limits.tenant_requests:
             raise Problem(
@@ -506,7 +508,7 @@ class LimitsMiddleware:
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )
 
-    def _too_slow(self, method: str, is_reading: bool, is_waiting: bool) -> Problem:
+    def _timeout_problem(self, method: str, is_reading: bool, is_waiting: bool) -> Problem:
         seconds = f"{self._timeout:g} s"
         if is_waiting:
             return unavailable(

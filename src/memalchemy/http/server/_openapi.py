@@ -41,7 +41,7 @@ def document(endpoints: Sequence[Endpoint], *, with_tokens: bool, results: int) 
     for endpoint in endpoints:
         models |= dict.fromkeys(m for m in (endpoint.body, endpoint.answer) if m is not None)
         path = paths.setdefault(endpoint.operation.path, {})
-        path[endpoint.operation.method.lower()] = _operation(endpoint, with_tokens)
+        path[endpoint.operation.method.lower()] = _describe_operation(endpoint, with_tokens)
     modes: Any = [(model, "validation") for model in models]
     _, definitions = models_json_schema(modes, ref_template=_REF)
     components: dict[str, Any] = {"schemas": definitions["$defs"], "headers": _ANSWER_HEADERS}
@@ -64,13 +64,13 @@ def _lower_maximum(tree: Any, results: int) -> None:
             _lower_maximum(value, results)
 
 
-def _operation(endpoint: Endpoint, with_tokens: bool) -> dict[str, Any]:
+def _describe_operation(endpoint: Endpoint, with_tokens: bool) -> dict[str, Any]:
     operation = endpoint.operation
     tagged = ("ETag",) if _may_be_unchanged(operation) else ()
     answer = {
         "description": HTTPStatus(operation.status).phrase,
         "headers": _header_refs("Content-Encoding", "Vary", *tagged),
-        "content": {wire.JSON: {"schema": _ref(endpoint.answer)}},
+        "content": {wire.JSON: {"schema": _reference_to_schema(endpoint.answer)}},
     }
     unchanged = {"description": "Not Modified", "headers": _header_refs("ETag")}
     statuses = sorted(_problem_statuses(operation, with_tokens))
@@ -81,19 +81,19 @@ def _operation(endpoint: Endpoint, with_tokens: bool) -> dict[str, Any]:
         "responses": {
             str(operation.status): answer,
             **({"304": unchanged} if _may_be_unchanged(operation) else {}),
-            **{str(status): _problem(status) for status in statuses},
+            **{str(status): _describe_problem(status) for status in statuses},
         },
     }
     if with_tokens and not operation.public:
         found["security"] = [{"token": [] if operation.any_token else list(operation.access)}]
     parameters = [_path_parameter(name) for name in operation.parameters]
-    parameters += [_header(name) for name in _header_names(operation)]
+    parameters += [_describe_header(name) for name in _header_names(operation)]
     if endpoint.query is not None:
         parameters += _query_parameters(endpoint.query)
     if parameters:
         found["parameters"] = parameters
     if endpoint.body is not None:
-        content = {wire.JSON: {"schema": _ref(endpoint.body)}}
+        content = {wire.JSON: {"schema": _reference_to_schema(endpoint.body)}}
         found["requestBody"] = {"required": True, "description": _BODY, "content": content}
     return found
 
@@ -119,17 +119,17 @@ def _problem_statuses(operation: Operation, with_tokens: bool) -> set[int]:
     return statuses
 
 
-def _problem(status: int) -> dict[str, Any]:
+def _describe_problem(status: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "description": HTTPStatus(status).phrase,
-        "content": {wire.PROBLEM_JSON: {"schema": _ref(schemas.ProblemDocument)}},
+        "content": {wire.PROBLEM_JSON: {"schema": _reference_to_schema(schemas.ProblemDocument)}},
     }
     names = ["Retry-After"] if status in (429, 503) else ["ETag"] if status == 412 else []
     found["headers"] = _header_refs(*names)
     return found
 
 
-def _ref(model: type[BaseModel]) -> dict[str, str]:
+def _reference_to_schema(model: type[BaseModel]) -> dict[str, str]:
     return {"$ref": _REF.format(model=model.__name__)}
 
 
@@ -196,7 +196,7 @@ _PATTERNS = {"Idempotency-Key": "^[!-~]{1,128}$", "If-Match": _TAGS, "If-None-Ma
 """The forms of headers. What does not have them is refused; other headers may have any."""
 
 
-def _header(name: str) -> dict[str, Any]:
+def _describe_header(name: str) -> dict[str, Any]:
     pattern = {"pattern": _PATTERNS[name]} if name in _PATTERNS else {}
     return {
         "name": name,

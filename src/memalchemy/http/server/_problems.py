@@ -124,8 +124,8 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, InvalidArgument):
         return Problem(422, str(error), code=error.code, error="InvalidArgument")
     if isinstance(error, MemalchemyError):
-        return _of_memalchemy(error)
-    return _unexpected(error)
+        return _problem_of_memalchemy_error(error)
+    return _problem_of_unexpected(error)
 
 
 async def routing_problem(request: Request, error: Exception) -> Response:
@@ -140,7 +140,7 @@ async def routing_problem(request: Request, error: Exception) -> Response:
     raise Problem(405, detail, headers=dict(error.headers or {})) from None
 
 
-def _of_memalchemy(error: MemalchemyError) -> Problem:
+def _problem_of_memalchemy_error(error: MemalchemyError) -> Problem:
     for kind, status in STATUSES.items():
         if isinstance(error, kind):
             members = wire.encode_error(error)
@@ -169,7 +169,7 @@ def _log_error(error: MemalchemyError) -> None:
     log.error("%s [%s]: %s request=%s", type(error).__name__, error.code, error, request_id.get())
 
 
-def _unexpected(error: Exception) -> Problem:
+def _problem_of_unexpected(error: Exception) -> Problem:
     # A defect of memalchemy. The words of the error may quote a stored value: they are not logged.
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     where = " < ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))

@@ -30,7 +30,7 @@ class Readiness:
         """Raise the error of *check*, if its latest result is one."""
         task = self._task
         if task is None or self._is_stale(task):
-            task = self._task = _detached.create_task(self._run())
+            task = self._task = _detached.create_task(self._run_check())
         # Several callers wait for one check: the cancellation of one must not cancel the check.
         error = await asyncio.shield(task)
         if error is not None:
@@ -41,7 +41,7 @@ class Readiness:
             return task.cancelled() or self._clock() - self._checked_at >= CACHE_SECONDS
         return task.get_loop() is not asyncio.get_running_loop()
 
-    async def _run(self) -> Exception | None:
+    async def _run_check(self) -> Exception | None:
         try:
             await self._check()
         except Exception as error:  # noqa: BLE001 - raised to every caller

@@ -147,7 +147,7 @@ async def run_application(
         waiting = None if stop is None else _detached.create_task(_stop_after(stop, server))
         try:
             if started is not None:  # what comes from now on waits in the backlog of the listener
-                started(_url(host, listener))
+                started(_url_of_listener(host, listener))
             await server.serve(sockets=[listener])
         finally:
             if waiting is not None:
@@ -204,7 +204,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def _url(host: str, listener: socket.socket) -> str:
+def _url_of_listener(host: str, listener: socket.socket) -> str:
     port = listener.getsockname()[1]
     name = f"[{host}]" if ":" in host and not host.startswith("[") else host
     return f"http://{name}:{port}"

@@ -28,19 +28,19 @@ from memalchemy.keys import MAX_ENTRY_KEY_CHARACTERS, MAX_ID_CHARACTERS
 from memalchemy.search.vectors import check_vector
 
 
-def _text(value: Any) -> str:
+def _check_text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("is not a text")
     return value
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _check_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("is not an object")
     return value
 
 
-def _number(value: Any) -> Any:
+def _parse_number(value: Any) -> Any:
     if isinstance(value, str) and not re.fullmatch("-?[0-9]{1,20}", value):
         raise ValueError("is not a whole number")
     if isinstance(value, float) and value.is_integer():
@@ -48,9 +48,9 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _time(value: Any) -> datetime:
+def _parse_time(value: Any) -> datetime:
     try:
-        found = datetime.fromisoformat(_text(value))
+        found = datetime.fromisoformat(_check_text(value))
     except ValueError:
         raise ValueError("is not a time of ISO 8601") from None
     if found.tzinfo is None:
@@ -58,78 +58,80 @@ def _time(value: Any) -> datetime:
     return found
 
 
-def _flag(value: Any) -> bool:
+def _parse_flag(value: Any) -> bool:
     if value not in (True, False, "true", "false"):
         raise ValueError("is true or false")
     return value in (True, "true")
 
 
-def _at_most_results(value: int, info: ValidationInfo[Limits]) -> int:
+def _check_at_most_results(value: int, info: ValidationInfo[Limits]) -> int:
     limits = info.context
     if value > limits.results:
         raise ValueError(f"is at most {limits.results:,} on this server")
     return value
 
 
-def _at_most_many(value: list[Any], info: ValidationInfo[Limits]) -> list[Any]:
-    _at_most_results(len(value), info)
+def _check_length_of_list(value: list[Any], info: ValidationInfo[Limits]) -> list[Any]:
+    _check_at_most_results(len(value), info)
     return value
 
 
-def _filter(value: dict[str, Any]) -> dict[str, Any]:
+def _check_filter(value: dict[str, Any]) -> dict[str, Any]:
     Filter.parse(value)
     return value
 
 
-def _vector(value: list[float]) -> list[float]:
+def _check_vector(value: list[float]) -> list[float]:
     check_vector(value)
     return value
 
 
-Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
+Text = Annotated[str, PlainValidator(_check_text), WithJsonSchema({"type": "string"})]
 Id = Annotated[
     str,
-    PlainValidator(_text),
+    PlainValidator(_check_text),
     WithJsonSchema({"type": "string", "maxLength": MAX_ID_CHARACTERS}),
 ]
 EntryKey = Annotated[
     str,
-    PlainValidator(_text),
+    PlainValidator(_check_text),
     WithJsonSchema({"type": "string", "maxLength": MAX_ENTRY_KEY_CHARACTERS}),
 ]
 NAMESPACE = {"type": "string", "minLength": 1, "pattern": "^[^~]+$"}
 """The documented form of a namespace. A ``~`` may also stand in it, as ``~0``."""
-Namespace = Annotated[str, PlainValidator(_text), WithJsonSchema(NAMESPACE)]
+Namespace = Annotated[str, PlainValidator(_check_text), WithJsonSchema(NAMESPACE)]
 Tree = Annotated[
     dict[str, Any],
-    PlainValidator(_object),
+    PlainValidator(_check_object),
     WithJsonSchema({"type": "object", "additionalProperties": True}),
 ]
 Value = Annotated[Any, WithJsonSchema({"description": "Any JSON, with tags for what JSON lacks."})]
-Vector = Annotated[list[float], Field(min_length=1, max_length=16_000), AfterValidator(_vector)]
-Flag = Annotated[bool, PlainValidator(_flag), WithJsonSchema({"type": "boolean"})]
+Vector = Annotated[
+    list[float], Field(min_length=1, max_length=16_000), AfterValidator(_check_vector)
+]
+Flag = Annotated[bool, PlainValidator(_parse_flag), WithJsonSchema({"type": "boolean"})]
 Limit = Annotated[
     int,
     Field(ge=0, le=MAX_RESULTS),
-    BeforeValidator(_number),
-    AfterValidator(_at_most_results),
+    BeforeValidator(_parse_number),
+    AfterValidator(_check_at_most_results),
 ]
 PageSize = Annotated[
-    int, Field(ge=0, le=500), BeforeValidator(_number), AfterValidator(_at_most_results)
+    int, Field(ge=0, le=500), BeforeValidator(_parse_number), AfterValidator(_check_at_most_results)
 ]
-ExpectedVersion = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)]
-KeepCount = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_number)]
+ExpectedVersion = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_parse_number)]
+KeepCount = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_parse_number)]
 Days = Annotated[float, Field(ge=0, lt=365_000)]
 Seconds = Annotated[float, Field(gt=0, lt=365_000 * 86_400, description="Seconds.")]
-LogVersion = Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_number)]
-Position = Annotated[int, Field(ge=0, lt=10**18), BeforeValidator(_number)]
+LogVersion = Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_parse_number)]
+Position = Annotated[int, Field(ge=0, lt=10**18), BeforeValidator(_parse_number)]
 Time = Annotated[
     datetime,
-    PlainValidator(_time),
+    PlainValidator(_parse_time),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 Parts = Annotated[list[str], Field(description="The parts of a namespace.")]
-Many = AfterValidator(_at_most_many)
+Many = AfterValidator(_check_length_of_list)
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -289,7 +291,7 @@ class CopyBody(Schema):
     dest_thread_id: Id
 
 
-def _given(name: str, kind: str) -> dict[str, Any]:
+def _schema_with_required(name: str, kind: str) -> dict[str, Any]:
     return {"required": [name], "properties": {name: {"type": kind}}}
 
 
@@ -297,9 +299,9 @@ class PruneBody(Schema):
     model_config = ConfigDict(
         json_schema_extra={
             "anyOf": [
-                _given("keep_last", "integer"),
-                _given("keep_every", "integer"),
-                _given("older_than", "number"),
+                _schema_with_required("keep_last", "integer"),
+                _schema_with_required("keep_every", "integer"),
+                _schema_with_required("older_than", "number"),
             ]
         }
     )
@@ -322,7 +324,12 @@ class ForgetBody(Schema):
     """Exactly one of the two."""
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [_given("thread_id", "string"), _given("metadata", "object")]}
+        json_schema_extra={
+            "oneOf": [
+                _schema_with_required("thread_id", "string"),
+                _schema_with_required("metadata", "object"),
+            ]
+        }
     )
 
     thread_id: Id | None = None
@@ -439,7 +446,12 @@ class RestoreBody(Schema):
     """Exactly one of the first two."""
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [_given("snapshot", "object"), _given("messages", "array")]}
+        json_schema_extra={
+            "oneOf": [
+                _schema_with_required("snapshot", "object"),
+                _schema_with_required("messages", "array"),
+            ]
+        }
     )
 
     snapshot: Annotated[Tree | None, Field(description="messages, summary, summarized.")] = None
@@ -511,7 +523,9 @@ class PutItemsBody(NamingNamespaces):
 
 
 class DeleteMatchingBody(Schema):
-    filter: Annotated[Tree, AfterValidator(_filter), Field(json_schema_extra={"minProperties": 1})]
+    filter: Annotated[
+        Tree, AfterValidator(_check_filter), Field(json_schema_extra={"minProperties": 1})
+    ]
     prefix: Annotated[bool, Field(description="Namespaces below this one, too.")] = False
 
 
@@ -531,7 +545,7 @@ class SearchItemsBody(Schema):
     query: Text | None = None
     prefix: bool = False
     mode: SearchMode = "text"
-    filter: Annotated[Tree, AfterValidator(_filter)] | None = None
+    filter: Annotated[Tree, AfterValidator(_check_filter)] | None = None
     limit: Limit = 10
     offset: Limit = 0
     threshold: Share | None = None

@@ -44,7 +44,7 @@ async def store_put(
     value: Any = await decode_part(body.value, "/value")
     is_expecting = "expected_version" in body.model_fields_set
     given = body.expected_version if is_expecting else UNSET
-    expected = await _expected(context, namespace, key, conditions, given)
+    expected = await _expected_item(context, namespace, key, conditions, given)
     with _conditions_hold(conditions):
         version = await context.store.put(
             namespace,
@@ -84,7 +84,7 @@ async def store_delete(
 ) -> Any:
     """Delete an item."""
     given = UNSET if query.expected_version is None else query.expected_version
-    expected = await _expected(context, namespace, key, conditions, given)
+    expected = await _expected_item(context, namespace, key, conditions, given)
     with _conditions_hold(conditions):
         deleted = expected is not None and await context.store.delete(
             namespace, key, expected_version=expected, connection=context.connection
@@ -94,7 +94,7 @@ async def store_delete(
     return {"deleted": True}
 
 
-async def _expected(
+async def _expected_item(
     context: RequestContext,
     namespace: Namespace,
     key: str,

@@ -171,26 +171,26 @@ class TokenFile(Tokens):
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._read = self._seen = _stamp(file)
+        self._read = self._seen = _stamp_of_file(file)
         self._looked_at = time.monotonic()
         self._logged = ""
         self._grants = Tokens.parse(file.read_text(encoding="utf-8"))._grants
 
     def grant_of(self, token: str) -> Grant | None:
         if time.monotonic() - self._looked_at >= RELOAD_SECONDS:
-            self._look()
+            self._reload_if_changed()
         return super().grant_of(token)
 
     async def watch(self) -> None:
         """Look at the file every second, so that its faults are logged without a request, too."""
         while True:
             await asyncio.sleep(RELOAD_SECONDS)
-            self._look()
+            self._reload_if_changed()
 
-    def _look(self) -> None:
+    def _reload_if_changed(self) -> None:
         self._looked_at = time.monotonic()
         try:
-            stamp = _stamp(self._file)
+            stamp = _stamp_of_file(self._file)
             if stamp == self._read:
                 return
             # A clock other than this machine's may have written the time of a file. Then two looks
@@ -202,7 +202,7 @@ class TokenFile(Tokens):
             self._read = stamp  # a malformed file is not read again until it changes
             self._grants = Tokens.parse(text)._grants
         except (OSError, ValueError) as error:
-            told = _told(error)
+            told = _reason_without_secrets(error)
             # A missing file is met at every look, a malformed one once for each change.
             if isinstance(error, ValueError) or told != self._logged:
                 log.error("the token file was not read again (%s)", told)
@@ -213,7 +213,7 @@ class TokenFile(Tokens):
             log.info("the token file was read again: %d %s", len(self), noun)
 
 
-def _stamp(file: Path) -> tuple[int, int, int]:
+def _stamp_of_file(file: Path) -> tuple[int, int, int]:
     status = os.stat(file)
     return status.st_ino, status.st_size, status.st_mtime_ns
 
@@ -222,7 +222,7 @@ def _is_settled(stamp: tuple[int, int, int]) -> bool:
     return time.time() - stamp[2] / 1e9 >= RELOAD_SECONDS
 
 
-def _told(error: OSError | ValueError) -> str:
+def _reason_without_secrets(error: OSError | ValueError) -> str:
     """Return the reason of an error without any text of the file, which holds secrets."""
     return error.strerror or "OSError" if isinstance(error, OSError) else str(error)
 

@@ -94,7 +94,9 @@ class ItemCheck:
 
     async def count(self) -> int:
         """Count the items, expired ones too."""
-        rows = await run_query(self.db, count_stored_items(self.db.dialect), self._all())
+        rows = await run_query(
+            self.db, count_stored_items(self.db.dialect), self._binds_of_tenant()
+        )
         return int(rows[0].items)
 
     async def check(self, sample: Collection[int] | None, progress: Callable[[int], None]) -> None:
@@ -108,14 +110,16 @@ class ItemCheck:
         pages = scan(
             self.db,
             lambda after: list_stored_items(self.db.dialect, after=after),
-            self._all(),
+            self._binds_of_tenant(),
             ("namespace", "key"),
             identified_by=("namespace", "key"),
         )
         async for page in pages:
             for index, what in page.damaged.items():
                 row = page[index]
-                self._add("unreadable", what, StoreNamespace(self.tenant, row.namespace), row.key)
+                self._add_finding(
+                    "unreadable", what, StoreNamespace(self.tenant, row.namespace), row.key
+                )
             readable = [row for index, row in enumerate(page) if index not in page.damaged]
             wanted = (
                 row for at, row in enumerate(readable, passed) if sample is None or at in sample
@@ -126,7 +130,7 @@ class ItemCheck:
                     await self._check_values(location, low, high)
                     await self._check_vectors(location, low, high, native)
                 except Corrupt as error:
-                    self._add("unreadable", f"items cannot be read: {error}", location, low)
+                    self._add_finding("unreadable", f"items cannot be read: {error}", location, low)
                 await self.text_indexes.check_rows(location, low, high)
             passed += len(readable)
             progress(passed)
@@ -137,7 +141,7 @@ class ItemCheck:
         for row in await run_query(self.db, list_orphaned_vectors(self.db.dialect), binds):
             vectors = counted(row.orphans, "vector", "vectors")
             what = f"{vectors} without an item, which no search finds"
-            self._add("orphan", what, StoreNamespace(self.tenant, row.namespace), row.key)
+            self._add_finding("orphan", what, StoreNamespace(self.tenant, row.namespace), row.key)
         if self.db.dialect.vectors.counts_changes:
             await self._check_counters()
 
@@ -149,7 +153,7 @@ class ItemCheck:
         for index, row in enumerate(rows):
             self.report.items += 1
             if index in rows.damaged:
-                self._add("unreadable", rows.damaged[index], location, row.key)
+                self._add_finding("unreadable", rows.damaged[index], location, row.key)
             else:
                 self.report.payload_bytes += len(row.value)
                 await self.check_item(location, row)
@@ -190,7 +194,7 @@ class ItemCheck:
 
     def _add_fault(self, code: str, what: str, location: StoreNamespace, row: Any) -> None:
         remedy = remedy_of(code, self.tenant) or _remedy(location, row.key, code)
-        self._add(code, what, location, row.key, remedy=remedy)
+        self._add_finding(code, what, location, row.key, remedy=remedy)
 
     def _add_unopened(self, cause: SharedCause, location: StoreNamespace, row: Any) -> None:
         """Count an item that cannot be opened because of the keys."""
@@ -214,7 +218,7 @@ class ItemCheck:
         await self._check_vector_sets(location, low, high)
         for index, row in enumerate(rows):
             if index in rows.damaged:
-                self._add("unreadable", rows.damaged[index], location, row.key)
+                self._add_finding("unreadable", rows.damaged[index], location, row.key)
             else:
                 self.check_vector(location, row)
 
@@ -227,7 +231,7 @@ class ItemCheck:
         which = f"the vector of field {row.field!r}, model {row.model!r}, part {row.part}"
         if fault := _check_vector(row.vector, row.dimensions):
             remedy = f"put the item again with its vectors: key {row.key!r}"
-            self._add("vector", f"{which} {fault}", location, row.key, remedy=remedy)
+            self._add_finding("vector", f"{which} {fault}", location, row.key, remedy=remedy)
             return
         try:
             check_vectors(location.tenant, [row], self._keyring.signing)
@@ -274,7 +278,7 @@ class ItemCheck:
                 try:
                     counter = (await self.db.run(program, READ)).get(row.namespace)
                 except Corrupt as error:
-                    self._add("counter", str(error), location)
+                    self._add_finding("counter", str(error), location)
                     continue
                 if counter is None or not 1 <= row.last_change <= counter.version:
                     there = "none" if counter is None else f"at {counter.version}"
@@ -283,13 +287,13 @@ class ItemCheck:
                         f"{there}: searches of a running process may miss changes"
                     )
                     remedy = "restart the processes that search it, and put its items again"
-                    self._add("counter", what, location, remedy=remedy)
+                    self._add_finding("counter", what, location, remedy=remedy)
 
-    def _all(self) -> dict[str, Any]:
+    def _binds_of_tenant(self) -> dict[str, Any]:
         """Return the binds of statements on all items of the tenant."""
         return scope_binds(self.tenant, encode_namespace(()), below=True)
 
-    def _add(
+    def _add_finding(
         self,
         code: str,
         what: str,
@@ -372,7 +376,7 @@ def _remedy(location: StoreNamespace, key: str, code: str) -> str:
 # --- Statements ----------------------------------------------------------------------------------
 
 
-def _bind(name: str, column: Any) -> Any:
+def _bind_as(name: str, column: Any) -> Any:
     return bindparam(name, type_=column.type)
 
 
@@ -397,7 +401,7 @@ def list_stored_items(dialect: Dialect, after: bool) -> Executable:
         numbers.scalar_subquery().label("numbers"),
     ).where(in_scope(ITEMS, below=True))
     if after:
-        path, name = _bind("p_namespace", namespace), _bind("p_key", key)
+        path, name = _bind_as("p_namespace", namespace), _bind_as("p_key", key)
         behind = or_(namespace > path, and_(namespace == path, key > name))
         query = query.where(namespace >= path, behind)
     return query.order_by(namespace, key).limit(bindparam("p_limit"))
@@ -406,8 +410,8 @@ def list_stored_items(dialect: Dialect, after: bool) -> Executable:
 def _in_range(table: Any) -> Any:
     return and_(
         in_scope(table, below=False),
-        table.c.key >= _bind("p_low", table.c.key),
-        table.c.key <= _bind("p_high", table.c.key),
+        table.c.key >= _bind_as("p_low", table.c.key),
+        table.c.key <= _bind_as("p_high", table.c.key),
     )
 
 
@@ -473,7 +477,7 @@ def list_orphaned_vectors(dialect: Dialect) -> Executable:
     place = (EMBEDDINGS.c.namespace, EMBEDDINGS.c.key)
     return (
         select(*place, func.count(type_=Integer).label("orphans"))
-        .where(EMBEDDINGS.c.tenant == _bind("k_tenant", EMBEDDINGS.c.tenant), ~there.exists())
+        .where(EMBEDDINGS.c.tenant == _bind_as("k_tenant", EMBEDDINGS.c.tenant), ~there.exists())
         .group_by(*place)
         .order_by(*place)
         .limit(bindparam("p_limit"))
@@ -488,8 +492,8 @@ def list_last_changes(dialect: Dialect) -> Executable | None:
     namespace = EMBEDDINGS.c.namespace
     return (
         select(namespace, func.max(EMBEDDINGS.c.change).label("last_change"))
-        .where(EMBEDDINGS.c.tenant == _bind("k_tenant", EMBEDDINGS.c.tenant))
-        .where(namespace > _bind("p_namespace", namespace))
+        .where(EMBEDDINGS.c.tenant == _bind_as("k_tenant", EMBEDDINGS.c.tenant))
+        .where(namespace > _bind_as("p_namespace", namespace))
         .group_by(namespace)
         .order_by(namespace)
         .limit(bindparam("p_limit"))

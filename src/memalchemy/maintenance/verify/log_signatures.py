@@ -62,7 +62,7 @@ class LogSignatureCheck:
             except (NotSigned, KeyMissing):
                 pass  # a row that has no sum, which has its own finding
             except Corrupt as error:
-                self._add(error, "the rows of the thread")
+                self._add_finding(error, "the rows of the thread")
 
     async def check_sample(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Check the head, and the rows in some *ranges* of positions, each by itself."""
@@ -81,7 +81,9 @@ class LogSignatureCheck:
         if not heads:
             return False
         content = head_content(heads[0])
-        return self._holds("the head", partial(self._keys.check_head, heads[0].signature, content))
+        return self._check_row(
+            "the head", partial(self._keys.check_head, heads[0].signature, content)
+        )
 
     async def _check_table(self, table: str) -> None:
         pages = scan(
@@ -103,25 +105,25 @@ class LogSignatureCheck:
                 place = {"checkpoint_id": row.checkpoint_id, "seq": row.seq}
                 content = checkpoint_content_of(row, log_id)
                 check = partial(keys.check, row.signature, content)
-                self._holds(f"checkpoint {row.checkpoint_id!r}", check, **place)
+                self._check_row(f"checkpoint {row.checkpoint_id!r}", check, **place)
                 continue
             if row.seq in self._told:
                 continue
             check = partial(keys.check, row.signature, delta_content_of(row, log_id))
-            if self._holds(f"the {row.kind} at position {row.seq}", check, seq=row.seq):
+            if self._check_row(f"the {row.kind} at position {row.seq}", check, seq=row.seq):
                 check = partial(keys.check_words, row.signature, delta_words_of(row, log_id))
-                self._holds(f"the words at position {row.seq}", check, seq=row.seq)
+                self._check_row(f"the words at position {row.seq}", check, seq=row.seq)
 
-    def _holds(self, what: str, check: Callable[[], object], **place: Any) -> bool:
+    def _check_row(self, what: str, check: Callable[[], object], **place: Any) -> bool:
         """Return whether a row is what was signed; report it, with its *place*, if it is not."""
         try:
             check()
         except (Corrupt, KeyMissing) as error:
-            self._add(error, what, **place)
+            self._add_finding(error, what, **place)
             return False
         return True
 
-    def _add(self, error: MemalchemyError, what: str, **place: Any) -> None:
+    def _add_finding(self, error: MemalchemyError, what: str, **place: Any) -> None:
         self.report.add_signature_error(error, what, self.log, self._remedy(), **place)
 
     def _remedy(self) -> str:

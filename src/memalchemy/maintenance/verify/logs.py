@@ -107,23 +107,23 @@ class LogCheck:
 
     async def check_head(self) -> bool:
         """Compare the head of the log with its rows; return whether there is a head."""
-        rows = await self._query(read_head_and_last_rows(self.db.dialect))
+        rows = await self._query_log(read_head_and_last_rows(self.db.dialect))
         if not rows:
             return False
         head = rows[0]
         self.report.logs += 1
         last = max(head.last_row or 0, head.last_name or 0)
         if head.next_seq <= last:
-            self._add(
+            self._add_finding(
                 "position",
                 f"the next save would take position {head.next_seq}, and {last} is taken",
                 seq=last,
                 remedy=self._fork_command(head.newest_id),
             )
         if not head.meta_readable:
-            self._add("metadata", "the metadata of the thread is no JSON object")
+            self._add_finding("metadata", "the metadata of the thread is no JSON object")
         if head.active_at != truncate_to_second(head.updated_at):
-            self._add(
+            self._add_finding(
                 "head",
                 "its active_at is not the second of its last write: lists have the log in a wrong "
                 "place, or not at all",
@@ -131,7 +131,7 @@ class LogCheck:
         if head.deleted_at is not None:
             # Pending writes may wait there for the first checkpoint of the thread's next life.
             if head.last_but_writes or head.last_name or head.head_id is not None:
-                self._add(
+                self._add_finding(
                     "tombstone",
                     "the thread is deleted and still has rows or a newest checkpoint",
                 )
@@ -139,9 +139,10 @@ class LogCheck:
             remedy = None
             if head.newest_id is not None:
                 remedy = f"save the next checkpoint with parent_id={head.newest_id!r}"
-            self._add(
+            self._add_finding(
                 "head",
-                f"the head names {_shown(head.head_id)}; the newest is {_shown(head.newest_id)}",
+                f"the head names {_text_of_id(head.head_id)}; the newest is "
+                f"{_text_of_id(head.newest_id)}",
                 checkpoint_id=head.head_id,
                 remedy=remedy,
             )
@@ -172,7 +173,7 @@ class LogCheck:
                 continue
             binds = self.log.binds() | {"p_after": position - 1, "p_limit": 1}
             statement = list_positions(self.db.dialect, table="deltas")
-            found = await self._run(statement, binds, identified_by=("seq",))
+            found = await self._run_statement(statement, binds, identified_by=("seq",))
             seq = found[0].seq if found else position
             if found:
                 await self._check_rows(seq, seq)
@@ -185,11 +186,13 @@ class LogCheck:
 
     async def _check_rows(self, low: int, high: int) -> None:
         binds = self.log.binds() | {"p_low": low, "p_high": high}
-        rows = await self._run(read_rows_to_verify(self.db.dialect), binds, identified_by=("seq",))
+        rows = await self._run_statement(
+            read_rows_to_verify(self.db.dialect), binds, identified_by=("seq",)
+        )
         for index, row in enumerate(rows):
             self.report.rows += 1
             if index in rows.damaged:
-                self._blame(Fault(row.seq, "unreadable", rows.damaged[index]), row)
+                self._blame_fault(Fault(row.seq, "unreadable", rows.damaged[index]), row)
                 continue
             self.report.payload_bytes += len(row.payload)
             self._other_tenants.update({row.tenant, row.named_tenant} - {self.log.tenant, None})
@@ -198,7 +201,7 @@ class LogCheck:
             elif row.kind in ("entry", "write"):
                 await self._check_entry(row)
             else:
-                self._blame(Fault(row.seq, "kind", f"its kind is {row.kind!r}"), row)
+                self._blame_fault(Fault(row.seq, "kind", f"its kind is {row.kind!r}"), row)
             self._rebuilt.drop_unused_after(row.seq)
 
     async def _check_entry(self, row: Any) -> None:
@@ -212,10 +215,14 @@ class LogCheck:
             self._note_damage(fault)
             thread = self.log.thread_id
             if row.kind == "write":
-                remedy = f"{self._python('Checkpointer')}.delete({thread!r}, checkpoint_id)"
+                remedy = (
+                    f"{self._python_in_namespace('Checkpointer')}.delete({thread!r}, checkpoint_id)"
+                )
             else:
-                remedy = f"{self._python('ThreadLog')}.edit({thread!r}, {row.seq}, value)"
-            self._add(
+                remedy = (
+                    f"{self._python_in_namespace('ThreadLog')}.edit({thread!r}, {row.seq}, value)"
+                )
+            self._add_finding(
                 fault.code,
                 f"the {row.kind} at position {row.seq}: {fault.reason}",
                 seq=row.seq,
@@ -229,17 +236,19 @@ class LogCheck:
         elif row.last_use is None:
             self.report.unused += 1
         chain_fault = check_links(row)
-        state = await self._rebuild(row)
+        state = await self._rebuild_state(row)
         if state is None:
             return  # deleted since it was read
         if isinstance(state, Fault):
             if not self._is_unopened(state):
                 # A wrong base is the cause of a wrong state at the same position.
-                self._blame(chain_fault if chain_fault and state.seq == row.seq else state, row)
+                self._blame_fault(
+                    chain_fault if chain_fault and state.seq == row.seq else state, row
+                )
                 return
             self._add_unopened(state, row)
         if chain_fault is not None:
-            self._add("depth", self._sentence(chain_fault), **_place(row))
+            self._add_finding("depth", self._sentence_of_fault(chain_fault), **_place_of_row(row))
         if not isinstance(state, Fault):
             self._add_state(row, state)
 
@@ -273,7 +282,7 @@ class LogCheck:
             self._newest_intact = (row.seq, row.checkpoint_id)
             self._check_sizes(row, size)
 
-    async def _rebuild(self, row: Any) -> Parts | Fault | None:
+    async def _rebuild_state(self, row: Any) -> Parts | Fault | None:
         """Rebuild the state of a row; return ``None`` if the row is gone by now.
 
         A failure is tried again with one statement that reads the whole chain: the base at hand
@@ -290,7 +299,7 @@ class LogCheck:
                 return result
         binds = self.log.binds() | {"p_seq": row.seq}
         statement = read_rows_of_state(self.db.dialect)
-        chain = await self._run(statement, binds, identified_by=("seq",))
+        chain = await self._run_statement(statement, binds, identified_by=("seq",))
         if chain.damaged:
             first = min(chain.damaged)
             return Fault(chain[first].seq, "unreadable", chain.damaged[first])
@@ -304,16 +313,18 @@ class LogCheck:
         """Check what a checkpoint has beside its state."""
         name = row.checkpoint_id
         if not row.meta_readable:
-            self._add("metadata", f"the metadata of {name!r} is no JSON object", **_place(row))
+            self._add_finding(
+                "metadata", f"the metadata of {name!r} is no JSON object", **_place_of_row(row)
+            )
         if row.rests_on is not None and row.rests_at is None:
-            self._add(
+            self._add_finding(
                 "rests-on",
                 f"{name!r} rests on {row.rests_on!r}, which is gone: its state, and "
                 "those of all that rest on it, are incomplete",
-                **_place(row),
+                **_place_of_row(row),
             )
         if row.parent_at == row.seq:
-            self._add("parent", f"{name!r} is its own parent", **_place(row))
+            self._add_finding("parent", f"{name!r} is its own parent", **_place_of_row(row))
         elif row.parent_at is not None and row.parent_at > row.seq:
             self._later_parents.append((row.seq, row.parent_at, name))
 
@@ -323,10 +334,10 @@ class LogCheck:
             ("stored_size", row.stored_size, len(row.payload)),
         ):
             if recorded != found:
-                self._add(
+                self._add_finding(
                     "size",
                     f"position {row.seq}: {name} says {recorded}, there are {found} bytes",
-                    **_place(row),
+                    **_place_of_row(row),
                 )
 
     # --- Checkpoints -------------------------------------------------------------------------
@@ -355,7 +366,7 @@ class LogCheck:
         The id of a checkpoint that was deleted or replaced can be used again, for a later position.
         That may have happened where fewer checkpoints than positions come before the child.
         """
-        rows = await self._query(read_lineage(self.db.dialect))
+        rows = await self._query_log(read_lineage(self.db.dialect))
         parents: dict[int, int | None] = {}
         checkpoints_before: dict[int, int] = {}
         for index, row in enumerate(rows):
@@ -365,9 +376,9 @@ class LogCheck:
             if parents.get(seq) != later:
                 continue  # changed since
             may_be_reused = checkpoints_before[seq] < seq - 1
-            path = _cycle(parents, seq)
+            path = _find_cycle(parents, seq)
             if path is None and not may_be_reused:
-                self._add(
+                self._add_finding(
                     "parent",
                     f"the parent of {name!r} at {seq} is at {later}, and nothing was there before",
                     checkpoint_id=name,
@@ -376,7 +387,7 @@ class LogCheck:
             elif path is not None and not reported.intersection(path):
                 reported.update(path)
                 why = "; a name was used again after it was deleted or replaced"
-                self._add(
+                self._add_finding(
                     "cycle",
                     f"the parents of {name!r} lead back to it, over {len(path)} checkpoints"
                     + (why if may_be_reused else ""),
@@ -387,7 +398,7 @@ class LogCheck:
 
     # --- Faults ------------------------------------------------------------------------------
 
-    def _blame(self, fault: Fault, row: Any) -> None:
+    def _blame_fault(self, fault: Fault, row: Any) -> None:
         """Note that the state of *row* cannot be rebuilt because of *fault*."""
         self._note_damage(fault)
         cause = self._causes.get(fault.seq, fault.seq)
@@ -410,10 +421,12 @@ class LogCheck:
         """Add the faults of the log to the report, each once, with the checkpoints it affects."""
         for tenant, count in sorted(self._other_tenants.items()):
             rows = counted(count, "position says", "positions say")
-            self._add("tenant", f"{rows} tenant {tenant!r}, and the log is of {self.log.tenant!r}")
+            self._add_finding(
+                "tenant", f"{rows} tenant {tenant!r}, and the log is of {self.log.tenant!r}"
+            )
         for seq, fault in sorted(self._faults.items()):
             affected = self._affected.get(seq, [])
-            names = await self._query(read_name(self.db.dialect), p_seq=seq)
+            names = await self._query_log(read_name(self.db.dialect), p_seq=seq)
             remedy: str | None
             if complete:
                 remedy = self._remedy(seq, affected)
@@ -421,9 +434,9 @@ class LogCheck:
                 remedy = (
                     f"{program(self.log.tenant)} verify --thread {shlex.quote(self.log.thread_id)}"
                 )
-            self._add(
+            self._add_finding(
                 fault.code,
-                self._sentence(fault),
+                self._sentence_of_fault(fault),
                 seq=seq,
                 checkpoint_id=names[0].checkpoint_id if names else None,
                 affected=tuple(affected),
@@ -432,18 +445,18 @@ class LogCheck:
                 remedy=remedy_of(fault.code, self.log.tenant) or remedy,
             )
 
-    def _sentence(self, fault: Fault) -> str:
+    def _sentence_of_fault(self, fault: Fault) -> str:
         count = self._affected_counts[fault.seq]
         lost = f"; checkpoints that cannot be loaded: {count:,}" if count else ""
         return f"the state at position {fault.seq}: {fault.reason}{lost}"
 
-    def _add(self, code: str, sentence: str, **details: Any) -> None:
+    def _add_finding(self, code: str, sentence: str, **details: Any) -> None:
         self.report.add(code, sentence, self.log, **details)
 
-    async def _query(self, statement: Executable, **binds: Any) -> Answer:
-        return await self._run(statement, self.log.binds() | binds)
+    async def _query_log(self, statement: Executable, **binds: Any) -> Answer:
+        return await self._run_statement(statement, self.log.binds() | binds)
 
-    async def _run(
+    async def _run_statement(
         self, statement: Executable, binds: Mapping[str, Any], identified_by: Sequence[str] = ()
     ) -> Answer:
         return await run_query(
@@ -472,17 +485,18 @@ class LogCheck:
         thread = self.log.thread_id
         new = f"{thread}-restored"
         names = shlex.join((thread, checkpoint_id))
-        return f"{self._command('fork')} {names} --to {shlex.quote(new)}"
+        return f"{self._command_in_namespace('fork')} {names} --to {shlex.quote(new)}"
 
     def _delete_command(self, checkpoint_id: str) -> str:
-        return f"{self._command('delete')} {shlex.join((self.log.thread_id, checkpoint_id))}"
+        arguments = shlex.join((self.log.thread_id, checkpoint_id))
+        return f"{self._command_in_namespace('delete')} {arguments}"
 
-    def _command(self, name: str) -> str:
+    def _command_in_namespace(self, name: str) -> str:
         """Return the beginning of a command that works in the log's namespace."""
         at = f" --namespace {shlex.quote(self.log.namespace)}" if self.log.namespace != "/" else ""
         return f"{program(self.log.tenant)} {name}{at}"
 
-    def _python(self, feature: str) -> str:
+    def _python_in_namespace(self, feature: str) -> str:
         """Return the Python for a feature in the log's namespace, for what has no command."""
         return f"{feature}(db, namespace={decode_namespace(self.log.namespace)!r})"
 
@@ -491,7 +505,7 @@ def _stored_bytes(row: Any) -> int:
     return max(row.stored or 0, 0)
 
 
-def _cycle(parents: Mapping[int, int | None], seq: int) -> list[int] | None:
+def _find_cycle(parents: Mapping[int, int | None], seq: int) -> list[int] | None:
     """Return the path from *seq* over its parents back to it, if there is one."""
     path, seen, at = [seq], {seq}, parents.get(seq)
     while at is not None and at not in seen:
@@ -501,11 +515,11 @@ def _cycle(parents: Mapping[int, int | None], seq: int) -> list[int] | None:
     return path if at == seq else None
 
 
-def _place(row: Any) -> dict[str, Any]:
+def _place_of_row(row: Any) -> dict[str, Any]:
     return {"checkpoint_id": row.checkpoint_id, "seq": row.seq}
 
 
-def _shown(checkpoint_id: str | None) -> str:
+def _text_of_id(checkpoint_id: str | None) -> str:
     return "nothing" if checkpoint_id is None else repr(checkpoint_id)
 
 

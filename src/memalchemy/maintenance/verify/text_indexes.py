@@ -135,7 +135,7 @@ class TextIndexCheck:
             if not before:
                 continue
             try:
-                if not await self._rebuild(index):
+                if not await self._rebuild_index(index):
                     before.obstacle = "memalchemy cannot rebuild it on this database"
                     continue
             except AuthenticationFailed:
@@ -175,7 +175,9 @@ class TextIndexCheck:
                 remedy = f"{faults.obstacle}; {d.text.repair_advice(index, self.db.schema)}"
             affected: list[str] = []
             for location, row in faults.rows[:MAX_AFFECTED]:
-                affected += [row] if isinstance(row, str) else await self._names(location, row)
+                affected += (
+                    [row] if isinstance(row, str) else await self._checkpoint_ids_at(location, row)
+                )
             locations = {location for location, _ in faults.rows}
             report.add(
                 "text-index",
@@ -186,7 +188,7 @@ class TextIndexCheck:
                 remedy=remedy,
             )
 
-    async def _names(self, location: Location, seq: int) -> list[str]:
+    async def _checkpoint_ids_at(self, location: Location, seq: int) -> list[str]:
         """Return the id of the checkpoint at a position, if one is there."""
         binds = location.binds() | {"p_seq": seq}
         return [
@@ -232,7 +234,7 @@ class TextIndexCheck:
         # The setting that keeps the planner to the index ends with its transaction.
         return await self.db.run(program, READ_IN_TRANSACTION if has_setting else READ)
 
-    async def _rebuild(self, index: str) -> bool:
+    async def _rebuild_index(self, index: str) -> bool:
         """Rebuild an index; return whether there is a way to."""
         d = self.db.dialect
         steps = [rebuild_index(d, index=index, step=n) for n in range(len(d.text.rebuild(index)))]

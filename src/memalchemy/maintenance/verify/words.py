@@ -35,12 +35,14 @@ async def count_lacking_words(db: Database, thread_id: str | None, report: Repor
             remedy=command,
         )
     if check.lost_words:
-        report.add("lost-words", _sentence(check.lost_words, ""), tenant=db.tenant, remedy=command)
+        report.add(
+            "lost-words", _sentence_of_rows(check.lost_words, ""), tenant=db.tenant, remedy=command
+        )
     unnamed = check.unnamed_namespaces
     if not unnamed:
         return
     remedy = f"{command} --namespace NAMESPACE, or --all-namespaces"
-    sentence = _sentence(sum(one.rows for one in unnamed), _names(unnamed))
+    sentence = _sentence_of_rows(sum(one.rows for one in unnamed), _join_names(unnamed))
     if await has_words(db, "logs") or await has_words(db, "items"):
         report.add(
             "lost-words",
@@ -53,12 +55,12 @@ async def count_lacking_words(db: Database, thread_id: str | None, report: Repor
         report.add("lost-words", sentence, tenant=db.tenant, remedy=remedy)
 
 
-def _sentence(rows: int, where: str) -> str:
+def _sentence_of_rows(rows: int, where: str) -> str:
     has, its = ("row has texts", "it") if rows == 1 else ("rows have texts", "them")
     return f"{rows:,} {has} and no words by which a search finds {its}{where}"
 
 
-def _names(namespaces: list[WordlessNamespace]) -> str:
+def _join_names(namespaces: list[WordlessNamespace]) -> str:
     named = ", ".join(f"{one.namespace} ({one.kind})" for one in namespaces[:NAMED])
     more = len(namespaces) - NAMED
     return f", in {named}" + (f" and {more:,} more namespaces" if more > 0 else "")

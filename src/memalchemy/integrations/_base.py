@@ -96,7 +96,7 @@ class Adapter:
             given: Any = db
             self.db, self._loop = given._async, given._loop
         else:
-            self.db = db if isinstance(db, Database) else self._open(db)
+            self.db = db if isinstance(db, Database) else self._open_database(db)
             self._loop = _loop_of(self.db, owned=self._owns_db)
 
     def __repr__(self) -> str:
@@ -140,7 +140,7 @@ class Adapter:
                 raise
             raise translated from error
 
-    def _open(self, given: object) -> Database:
+    def _open_database(self, given: object) -> Database:
         target = _target_of(given, type(self).__name__)
         schema = None
         if given is None and isinstance(target, str):
@@ -155,7 +155,7 @@ class Adapter:
             if found is None:
                 found = _opened[key] = Database(target, schema=schema)
         if not isinstance(target, AsyncEngine):  # a host may drop its engine
-            _keep(key, found)
+            _keep_open(key, found)
         return found
 
 
@@ -303,7 +303,7 @@ def _target_of(given: object, adapter: str) -> str | URL | AsyncEngine:
     )
 
 
-def _keep(key: object, db: Database) -> None:
+def _keep_open(key: object, db: Database) -> None:
     """Keep *db* open for the next object with its URL; drop the one that waits longest for one."""
     loop = _loop_of(db, owned=True)
     dropped: list[object] = []  # nothing ends under the lock
@@ -320,12 +320,12 @@ def _loop_of(db: Database, *, owned: bool) -> Loop:
         known = _loops.get(db.identity)
         loop = None if known is None else known()
         if loop is None:
-            loop = Loop(functools.partial(_finish, db, owned))
+            loop = Loop(functools.partial(_close_loop_connections, db, owned))
             _loops[db.identity] = weakref.ref(loop)
         return loop
 
 
-async def _finish(db: Database, is_owned: bool) -> None:
+async def _close_loop_connections(db: Database, is_owned: bool) -> None:
     """Close the connections of a loop that is about to end.
 
     Args:

@@ -85,7 +85,7 @@ class MemalchemySessionStore(Adapter, SessionStore):
             return
         if key.get("subpath") is not None:
             async with self.db.transaction() as tx:
-                await self._prolong(key["project_key"], session_id, tx)
+                await self._prolong_transcript(key["project_key"], session_id, tx)
                 await transcript.append(
                     session_id, given, keys=uuids, occurred_at=times, connection=tx
                 )
@@ -94,16 +94,16 @@ class MemalchemySessionStore(Adapter, SessionStore):
             positions = await transcript.append(
                 session_id, given, keys=uuids, occurred_at=times, connection=tx
             )
-            await self._fold(key, positions, given, tx)
+            await self._fold_into_summary(key, positions, given, tx)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return the lines of a transcript; ``None`` if there are none. One round trip."""
-        _, lines = await self.transcript(key).scan(key["session_id"], _value)
+        _, lines = await self.transcript(key).scan(key["session_id"], _value_of_entry)
         return lines or None
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project, the last written first, with the time of that."""
-        log = self._log(project_key, None)
+        log = self._log_of(project_key, None)
         ids = await log.list_threads(MAX_LIMIT)
         written = await log.last_written(ids)
         return [
@@ -118,7 +118,7 @@ class MemalchemySessionStore(Adapter, SessionStore):
         They take three round trips, however many sessions there are, up to some hundred.
         """
         ids = [one["session_id"] for one in await self.list_sessions(project_key)]
-        summaries = await self._summaries(project_key).read_threads(ids)
+        summaries = await self._log_of_summaries(project_key).read_threads(ids)
         return [
             {
                 "session_id": session_id,
@@ -144,15 +144,15 @@ class MemalchemySessionStore(Adapter, SessionStore):
         async with self.db.transaction() as tx:
             # The main transcript is locked first, as by an append: else the two could deadlock.
             await transcript.delete(session_id, connection=tx)
-            await self._summaries(project_key).delete(session_id, connection=tx)
+            await self._log_of_summaries(project_key).delete(session_id, connection=tx)
             namespaces = await all_namespaces(self.db, session_id, connection=tx)
-            for subpath in self._subpaths(project_key, namespaces):
-                await self._log(project_key, subpath).delete(session_id, connection=tx)
+            for subpath in self._to_subpaths(project_key, namespaces):
+                await self._log_of(project_key, subpath).delete(session_id, connection=tx)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the subpaths of a session that have a transcript, sorted."""
         namespaces = await entry_namespaces(self.db, key["session_id"])
-        return self._subpaths(key["project_key"], namespaces)
+        return self._to_subpaths(key["project_key"], namespaces)
 
     async def close(self) -> None:
         """Close the database if this store owns it; a later use opens it again."""
@@ -163,23 +163,23 @@ class MemalchemySessionStore(Adapter, SessionStore):
 
         It searches, prunes and forks: see `ThreadLog`. The words of a line are its message's.
         """
-        return self._log(key["project_key"], key.get("subpath"))
+        return self._log_of(key["project_key"], key.get("subpath"))
 
-    def _log(self, project_key: str, subpath: str | None) -> ThreadLog:
+    def _log_of(self, project_key: str, subpath: str | None) -> ThreadLog:
         if subpath == "":
             raise InvalidArgument("subpath is empty: leave it out for the main transcript")
         path = () if subpath is None else subpath.split("/")
         return ThreadLog(
             self.db,
-            namespace=(*self._transcripts(project_key), *path),
+            namespace=(*self._namespace_of_transcripts(project_key), *path),
             index_text=self._index_text,
             ttl=self._ttl,
         )
 
-    def _transcripts(self, project_key: str) -> tuple[str, ...]:
+    def _namespace_of_transcripts(self, project_key: str) -> tuple[str, ...]:
         return (*self.namespace, "transcripts", project_key)
 
-    def _summaries(self, project_key: str) -> ThreadLog:
+    def _log_of_summaries(self, project_key: str) -> ThreadLog:
         """Return the log of a project's summaries: one entry in the thread of each session.
 
         It is a log of the session's thread, so that what erases the thread erases the summary.
@@ -187,12 +187,14 @@ class MemalchemySessionStore(Adapter, SessionStore):
         namespace = (*self.namespace, "summaries", project_key)
         return ThreadLog(self.db, namespace=namespace, index_text=False, ttl=self._ttl)
 
-    async def _prolong(self, project_key: str, session_id: str, tx: HostConnection) -> None:
+    async def _prolong_transcript(
+        self, project_key: str, session_id: str, tx: HostConnection
+    ) -> None:
         """Let the main transcript, if there is one, live as long as a subagent's new line.
 
         Otherwise the subagent's would be left when the session ends, and pass to the next one.
         """
-        main = self._log(project_key, None)
+        main = self._log_of(project_key, None)
         if await main.hold(session_id, tx) is None:
             return
         for last in await main.tail(session_id, 1, connection=tx):
@@ -206,9 +208,9 @@ class MemalchemySessionStore(Adapter, SessionStore):
                 connection=tx,
             )
             key = SessionKey(project_key=project_key, session_id=session_id)
-            await self._fold(key, [], [], tx, seen=position)
+            await self._fold_into_summary(key, [], [], tx, seen=position)
 
-    async def _fold(
+    async def _fold_into_summary(
         self,
         key: SessionKey,
         positions: Sequence[int],
@@ -221,7 +223,7 @@ class MemalchemySessionStore(Adapter, SessionStore):
 
         A line is not new if its position is not beyond that of the summary, or not beyond *seen*.
         """
-        summaries, session_id = self._summaries(key["project_key"]), key["session_id"]
+        summaries, session_id = self._log_of_summaries(key["project_key"]), key["session_id"]
         before = await summaries.tail(session_id, 1, connection=tx)
         known, new = None, []
         if before:
@@ -236,8 +238,8 @@ class MemalchemySessionStore(Adapter, SessionStore):
         value = {"data": fold_session_summary(known, key, new)["data"], "position": seen}
         await summaries.replace_suffix(session_id, 0, [value], connection=tx)
 
-    def _subpaths(self, project_key: str, namespaces: Iterable[tuple[str, ...]]) -> list[str]:
-        main = self._transcripts(project_key)
+    def _to_subpaths(self, project_key: str, namespaces: Iterable[tuple[str, ...]]) -> list[str]:
+        main = self._namespace_of_transcripts(project_key)
         return [
             "/".join(namespace[len(main) :])
             for namespace in namespaces
@@ -245,7 +247,7 @@ class MemalchemySessionStore(Adapter, SessionStore):
         ]
 
 
-def _value(_: int, value: SessionStoreEntry, __: int) -> SessionStoreEntry:
+def _value_of_entry(_: int, value: SessionStoreEntry, __: int) -> SessionStoreEntry:
     return value
 
 

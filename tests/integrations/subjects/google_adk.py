@@ -18,7 +18,7 @@ from memalchemy.integrations.google_adk import (
     MemalchemyMemoryService,
     MemalchemySessionService,
 )
-from memalchemy.integrations.google_adk.memory import _entry as _stored_entry
+from memalchemy.integrations.google_adk.memory import _decode_entry as _stored_entry
 
 FRAMEWORK, EXTRA = "google.adk", "google-adk"
 NO_SUITE = "The sdist of google-adk has no tests of session services."

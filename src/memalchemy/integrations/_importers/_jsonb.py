@@ -24,7 +24,7 @@ def decode_jsonb(blob: bytes) -> Any:
         ValueError: it is no JSONB, has what is not JSON but JSON5, or would take too much memory.
     """
     try:
-        value, end = _read(memoryview(blob), 0, Room(blob))
+        value, end = _read_element(memoryview(blob), 0, Room(blob))
     except (IndexError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError("this is no JSONB") from error
     if end != len(blob):
@@ -32,7 +32,7 @@ def decode_jsonb(blob: bytes) -> Any:
     return value
 
 
-def _read(blob: memoryview, at: int, room: Room) -> tuple[Any, int]:
+def _read_element(blob: memoryview, at: int, room: Room) -> tuple[Any, int]:
     """Return the element that begins at a byte, and where it ends."""
     room.take(_ELEMENT)
     kind, size = blob[at] & 0xF, blob[at] >> 4
@@ -50,7 +50,7 @@ def _read(blob: memoryview, at: int, room: Room) -> tuple[Any, int]:
         room.take(_CONTAINER)
         parts = []
         while at < end:
-            part, at = _read(blob, at, room)
+            part, at = _read_element(blob, at, room)
             parts.append(part)
         if kind == _ARRAY:
             return parts, end

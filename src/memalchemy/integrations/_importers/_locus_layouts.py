@@ -95,7 +95,7 @@ class Files(Place):
     async def open(cls, place: str) -> AsyncIterator[Place]:
         """Open a directory."""
         found = cls(Path(place))
-        if not await asyncio.to_thread(found._directories):
+        if not await asyncio.to_thread(found._list_directories):
             raise NotFound(_NOTHING.format(place))
         yield found
 
@@ -106,31 +106,34 @@ class Files(Place):
 
     async def count(self) -> tuple[int, int]:
         """Count the directories of threads."""
-        return len(await asyncio.to_thread(self._directories)), 0
+        return len(await asyncio.to_thread(self._list_directories)), 0
 
     async def threads(self) -> AsyncIterator[StoredThread]:
         """Yield the threads in the order of their directories."""
-        for directory in await asyncio.to_thread(self._directories):
-            for thread in await asyncio.to_thread(self._threads, directory):
+        for directory in await asyncio.to_thread(self._list_directories):
+            for thread in await asyncio.to_thread(self._threads_in, directory):
                 yield thread
 
-    def _directories(self) -> list[Path]:
+    def _list_directories(self) -> list[Path]:
         return sorted(
             one for one in self._directory.iterdir() if one.is_dir() and any(one.glob("*.json"))
         )
 
-    def _threads(self, directory: Path) -> list[StoredThread]:
+    def _threads_in(self, directory: Path) -> list[StoredThread]:
         """Return the threads of a directory: ids that differ in signs share one."""
         threads: dict[str, dict[str, tuple[datetime, Path]]] = {}
         unreadable: list[Path] = []
         for file in sorted(directory.glob("*.json")):
             try:
-                document = _document(file)
+                document = _read_document(file)
                 thread_id, name = (
                     text_field(document, "thread_id"),
                     text_field(document, "checkpoint_id"),
                 )
-                if (_in_name(thread_id), _in_name(name)) != (directory.name, file.stem):
+                if (_escape_for_name(thread_id), _escape_for_name(name)) != (
+                    directory.name,
+                    file.stem,
+                ):
                     raise Unusable("is in the place of another")
                 at = to_utc(document["created_at"])
             except UNREADABLE:  # which the load of it says again
@@ -150,7 +153,7 @@ def _thread_of_files(thread_id: str, found: dict[str, tuple[datetime, Path]]) ->
     return StoredThread(thread_id, sorted(found, key=lambda one: (found[one][0], one)), load)
 
 
-def _in_name(text: str) -> str:
+def _escape_for_name(text: str) -> str:
     """Return an id as it is in the name of a file or directory."""
     return "".join(one if one.isalnum() or one in "-_" else "_" for one in text)
 
@@ -181,13 +184,13 @@ class _KeyValues(Place):
             try:
                 listed = (await self.get(thread_id + _INDEX) or {})["checkpoints"]
                 for number, one in enumerate(listed, start=1):
-                    made = read_or_leave(partial(_listed, one), f"{number}.", left_out)
+                    made = read_or_leave(partial(_id_and_time, one), f"{number}.", left_out)
                     if made is not None:
                         found[made[0]] = made[1]
             except UNREADABLE as error:
                 left_out.append(f"its list of checkpoints: {describe_problem(error)}")
             ids = sorted(found, key=lambda one: (found[one], one))
-            yield StoredThread(thread_id, ids, partial(self._load, thread_id), left_out)
+            yield StoredThread(thread_id, ids, partial(self._load_checkpoint, thread_id), left_out)
 
     async def _thread_ids(self) -> list[str]:
         keys = await self.keys()
@@ -196,16 +199,16 @@ class _KeyValues(Place):
             raise NotFound(_NOTHING.format("this place"))
         return found
 
-    async def _load(self, thread_id: str, checkpoint_id: str) -> StoredCheckpoint:
+    async def _load_checkpoint(self, thread_id: str, checkpoint_id: str) -> StoredCheckpoint:
         document = await self.get(f"{thread_id}:{checkpoint_id}")
         if document is None:
             raise Unusable(_NO_DOCUMENT)
         state = {name: value for name, value in document.items() if name not in _ADDED}
-        at = _time(document.get("_checkpoint_timestamp"))
+        at = _parse_time(document.get("_checkpoint_timestamp"))
         return StoredCheckpoint(state, at, document.get("_metadata") or {})
 
 
-def _listed(one: Mapping[str, Any]) -> tuple[str, str]:
+def _id_and_time(one: Mapping[str, Any]) -> tuple[str, str]:
     """Return the id and the time of a checkpoint, as they are listed."""
     return text_field(one, "checkpoint_id"), text_field({"timestamp": "", **one}, "timestamp")
 
@@ -237,7 +240,7 @@ class Redis(_KeyValues):
 
     async def keys(self) -> list[str]:
         """Return all keys, without the prefix."""
-        found = self._client.scan_iter(match=_literal(self._prefix) + "*", count=1_000)
+        found = self._client.scan_iter(match=_escape_for_redis(self._prefix) + "*", count=1_000)
         return [key.removeprefix(self._prefix) async for key in found]
 
     async def get(self, key: str) -> dict[str, Any] | None:
@@ -330,7 +333,7 @@ class Objects(Place):
             ids.sort(key=lambda one: (saved[one], one))
 
             async def load(one: str, thread_id: str = thread_id) -> StoredCheckpoint:
-                return await asyncio.to_thread(self._load, thread_id, one)
+                return await asyncio.to_thread(self._load_checkpoint, thread_id, one)
 
             yield StoredThread(thread_id, ids, load)
 
@@ -351,19 +354,21 @@ class Objects(Place):
     def _saved_at(self, thread_id: str, checkpoint_id: str) -> datetime:
         """Return the time by which a checkpoint is sorted; one that cannot be read comes first."""
         try:
-            return self._load(thread_id, checkpoint_id, whole=False).saved_at
+            return self._load_checkpoint(thread_id, checkpoint_id, whole=False).saved_at
         except UNREADABLE:
             return _EPOCH
 
-    def _load(self, thread_id: str, checkpoint_id: str, *, whole: bool = True) -> StoredCheckpoint:
+    def _load_checkpoint(
+        self, thread_id: str, checkpoint_id: str, *, whole: bool = True
+    ) -> StoredCheckpoint:
         key = f"{self._prefix}{thread_id}/{checkpoint_id}"
-        stored = self._get(f"{key}.meta.json")
+        stored = self._get_text(f"{key}.meta.json")
         meta = {} if stored is None else object_in(stored)
-        document = object_in(self._get(f"{key}.json") or "null") if whole or not meta else meta
-        at = _time(document.get("created_at"))
+        document = object_in(self._get_text(f"{key}.json") or "null") if whole or not meta else meta
+        at = _parse_time(document.get("created_at"))
         return StoredCheckpoint(document.get("state") or {}, at, meta.get("metadata") or {})
 
-    def _get(self, key: str) -> str | None:
+    def _get_text(self, key: str) -> str | None:
         try:
             found = self._client.get_object(Bucket=self._bucket, Key=key)
         except self._client.exceptions.NoSuchKey:
@@ -412,7 +417,7 @@ class Tables(Place):
                 found.setdefault((row["tenant"], row["thread_id"]), []).append(row["checkpoint_id"])
             several = len({tenant for tenant, _ in found}) > 1
             for (tenant, thread_id), ids in found.items():
-                load = partial(self._load, name, tenant, thread_id)
+                load = partial(self._load_checkpoint, name, tenant, thread_id)
                 yield StoredThread(f"{tenant}/{thread_id}" if several else thread_id, ids, load)
         for name in self._key_values:
             async for thread in _TableOfKeys(self._tables, name).threads():
@@ -427,16 +432,18 @@ class Tables(Place):
                 tenants = {row["tenant"] async for row in rows}
             async for row in self._tables.rows(name, "ns", "key"):
                 tenant = [row["tenant"]] if len(tenants) > 1 else []
-                yield repr(row["key"]), partial(_item, row, tenant)
+                yield repr(row["key"]), partial(_to_item, row, tenant)
 
-    async def _load(
+    async def _load_checkpoint(
         self, name: str, tenant: str, thread_id: str, checkpoint_id: str
     ) -> StoredCheckpoint:
         chosen = {"tenant": tenant, "thread_id": thread_id, "checkpoint_id": checkpoint_id}
         async for row in self._tables.rows(name, "seq", where=chosen):
             stored = row["metadata"]
             metadata = {} if stored is None else object_in(stored)
-            return StoredCheckpoint(object_in(row["data"]), _time(row["created_at"]), metadata)
+            return StoredCheckpoint(
+                object_in(row["data"]), _parse_time(row["created_at"]), metadata
+            )
         raise Unusable(_NO_DOCUMENT)
 
 
@@ -458,7 +465,7 @@ class _TableOfKeys(_KeyValues):
         return None
 
 
-def _item(row: Row, tenant: list[str]) -> NewItem:
+def _to_item(row: Row, tenant: list[str]) -> NewItem:
     """Return a row as an item, without its vector, which locus made in a way of its own."""
     value = row["value"]
     return NewItem(
@@ -466,20 +473,23 @@ def _item(row: Row, tenant: list[str]) -> NewItem:
         text_field(row, "key"),
         value_of(value),
         {} if row["metadata"] is None else object_in(row["metadata"]),
-        created_at=_time(row["created_at"]),
-        updated_at=_time(row["updated_at"]),
+        created_at=_parse_time(row["created_at"]),
+        updated_at=_parse_time(row["updated_at"]),
     )
 
 
 def _checkpoint_of_file(thread_id: str, file: Path) -> StoredCheckpoint:
-    document = _document(file)
-    if document["thread_id"] != thread_id or _in_name(document["checkpoint_id"]) != file.stem:
+    document = _read_document(file)
+    if (
+        document["thread_id"] != thread_id
+        or _escape_for_name(document["checkpoint_id"]) != file.stem
+    ):
         raise Unusable("is in the place of another")
     at = to_utc(document["created_at"])
     return StoredCheckpoint(document["state"], at, document.get("metadata") or {})
 
 
-def _document(file: Path) -> dict[str, Any]:
+def _read_document(file: Path) -> dict[str, Any]:
     """Return what a checkpoint's file holds.
 
     Raises:
@@ -488,7 +498,7 @@ def _document(file: Path) -> dict[str, Any]:
     return object_in(file.read_bytes())
 
 
-def _time(stored: Any) -> datetime:
+def _parse_time(stored: Any) -> datetime:
     return to_utc(stored) if stored else _EPOCH
 
 
@@ -501,6 +511,6 @@ def _split_options(place: str, *names: str) -> tuple[str, dict[str, str]]:
     return urlunsplit(url._replace(query=rest)), ours
 
 
-def _literal(text: str) -> str:
+def _escape_for_redis(text: str) -> str:
     """Return Redis' pattern that matches *text* alone."""
     return "".join(f"\\{one}" if one in "*?[]^\\" else one for one in text)

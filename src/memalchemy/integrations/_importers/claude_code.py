@@ -29,7 +29,7 @@ _METADATA = "agent_metadata"
 
 async def count(place: str, *, schema: str | None = None) -> int:
     """Count the transcripts: those of sessions, and of their subagents."""
-    return len(await asyncio.to_thread(_find, place))
+    return len(await asyncio.to_thread(_find_files, place))
 
 
 async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
@@ -38,7 +38,7 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     The session that was written last comes last, as in a store that wrote them itself. The last
     line of a file is left if it is not whole: a session may be writing it.
     """
-    for file in await asyncio.to_thread(_find, place):
+    for file in await asyncio.to_thread(_find_files, place):
         yield await asyncio.to_thread(_read_record, file)
 
 
@@ -85,7 +85,7 @@ class _Transcript:
         return {"lines": self.lines, "metadata": self.metadata}
 
 
-def _find(place: str) -> list[_File]:
+def _find_files(place: str) -> list[_File]:
     """Return the files of transcripts: subagents' after their sessions', and the latest last.
 
     Raises:
@@ -128,12 +128,12 @@ def _files_of(session: Path) -> Iterator[_File]:
 
 def _read_record(file: _File) -> Record:
     try:
-        return _record(file, _read(file))
+        return _to_record(file, _read_transcript(file))
     except OSError as error:
         raise DatabaseUnreachable(f"{file.path} cannot be read: {error.strerror}") from error
 
 
-def _record(file: _File, transcript: _Transcript) -> Whole:
+def _to_record(file: _File, transcript: _Transcript) -> Whole:
     lines, value = transcript.lines, transcript.value()
 
     async def load(db: Database, prefix: str) -> dict[str, Any] | None:
@@ -179,7 +179,7 @@ def _record(file: _File, transcript: _Transcript) -> Whole:
     def with_lines(kept: Sequence[int]) -> Whole:
         numbers = [transcript.numbers[at] for at in kept]
         part = _Transcript([lines[at] for at in kept], transcript.metadata, numbers)
-        return _record(file, part)
+        return _to_record(file, part)
 
     of_agent = "" if file.subpath is None else f", {file.subpath}"
     return Whole(
@@ -198,7 +198,7 @@ def _record(file: _File, transcript: _Transcript) -> Whole:
     )
 
 
-def _read(file: _File) -> _Transcript:
+def _read_transcript(file: _File) -> _Transcript:
     """Return the lines of a file; of two with the same ``uuid`` the first, as a store does."""
     found = _Transcript()
     seen: set[str] = set()
@@ -209,7 +209,7 @@ def _read(file: _File) -> _Transcript:
             continue
         # The last one may be in the making.
         left_out = found.left_out if number < last else []
-        line = read_or_leave(lambda text=text: _line(text), f"line {number + 1}", left_out)  # type: ignore[misc]
+        line = read_or_leave(lambda text=text: _parse_line(text), f"line {number + 1}", left_out)  # type: ignore[misc]
         if line is None:
             continue
         uuid = line.get("uuid")
@@ -231,7 +231,7 @@ def _time_of(line: dict[str, Any]) -> datetime | None:
     return None
 
 
-def _line(text: bytes) -> dict[str, Any]:
+def _parse_line(text: bytes) -> dict[str, Any]:
     line = object_in(text)
     if not isinstance(line.get("type"), str):
         raise Unusable("has no type that is a text")

@@ -38,8 +38,8 @@ _RESUMED = {"resumed": True}
 async def count(place: str, *, schema: str | None = None) -> int:
     """Count the records: one for each flow, each pause, and each table of checkpoints."""
     async with ForeignTables.open(place, schema=schema) as tables:
-        _check(tables)
-        states = [len(await _flows(tables, name)) for name in tables.like(*_STATES)]
+        _check_tables(tables)
+        states = [len(await _list_flows(tables, name)) for name in tables.like(*_STATES)]
         pauses = [await tables.count(name) for name in tables.like(*_FEEDBACK)]
         return sum(states) + sum(pauses) + len(tables.like(*_CHECKPOINTS))
 
@@ -50,13 +50,13 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     Checkpoints become those of the location *place*, as it is written.
     """
     async with ForeignTables.open(place, schema=schema) as tables:
-        _check(tables)
+        _check_tables(tables)
         flows: dict[str, list[int]] = {}
         for name in tables.like(*_STATES):
-            flows = await _flows(tables, name)
+            flows = await _list_flows(tables, name)
             for flow, ids in flows.items():
                 if isinstance(flow, str):
-                    yield _flow(tables, name, flow, ids)
+                    yield _record_of_flow(tables, name, flow, ids)
                 else:
                     left_out = [f"state {one}" for one in ids]
                     yield Unreadable(
@@ -65,22 +65,22 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
         for name in tables.like(*_FEEDBACK):
             async for row in tables.rows(name, "id"):
                 try:
-                    yield _pause(row, flows.get(row["flow_uuid"], []))
+                    yield _record_of_pause(row, flows.get(row["flow_uuid"], []))
                 except UNREADABLE as error:
-                    yield Unreadable("thread", _label(row), describe_problem(error))
+                    yield Unreadable("thread", _label_of_pause(row), describe_problem(error))
         for name in tables.like(*_CHECKPOINTS):
             found = [row["id"] async for row in tables.rows(name, "rowid", only=["id"])]
             ids_ = [one for one in found if isinstance(one, str)]
             nameless = ["a checkpoint: has an id that is no text"] * (len(found) - len(ids_))
-            yield _checkpoints(tables, name, place, ids_, nameless)
+            yield _record_of_checkpoints(tables, name, place, ids_, nameless)
 
 
-def _check(tables: ForeignTables) -> None:
+def _check_tables(tables: ForeignTables) -> None:
     if not any(tables.like(*one) for one in (_STATES, _FEEDBACK, _CHECKPOINTS)):
         raise NotFound("there are no tables of CrewAI's in this database")
 
 
-async def _flows(tables: ForeignTables, name: str) -> dict[str, list[int]]:
+async def _list_flows(tables: ForeignTables, name: str) -> dict[str, list[int]]:
     """Return the ids of the states of each flow, oldest first."""
     flows: dict[str, list[int]] = {}
     async for row in tables.rows(name, "flow_uuid", "id", only=["flow_uuid", "id"]):
@@ -88,7 +88,7 @@ async def _flows(tables: ForeignTables, name: str) -> dict[str, list[int]]:
     return flows
 
 
-def _flow(tables: ForeignTables, name: str, flow: str, ids: list[int]) -> ImportedThread:
+def _record_of_flow(tables: ForeignTables, name: str, flow: str, ids: list[int]) -> ImportedThread:
     names = {f"{_BEGINNING}{one}": one for one in ids}
     earlier = dict(zip([*names][1:], names, strict=False))
 
@@ -106,14 +106,14 @@ def _flow(tables: ForeignTables, name: str, flow: str, ids: list[int]) -> Import
     return ImportedThread(FLOWS, flow, [*names], load, label=f"flow {flow}")
 
 
-def _pause(row: Row, ids: Sequence[int]) -> Record:
+def _record_of_pause(row: Row, ids: Sequence[int]) -> Record:
     flow, at = text_field(row, "flow_uuid"), to_utc(row["created_at"])
     context, state = object_in(row["context_json"]), object_in(row["state_json"])
     value = {"context": context, "state": state}
     imported = {f"{_BEGINNING}{one}" for one in ids}
 
     async def load(db: Database, prefix: str) -> Any:
-        there = await _pending(db).load(prefix + flow)
+        there = await _checkpointer_of_pauses(db).load(prefix + flow)
         if there is None:
             newest = await Checkpointer(db, namespace=FLOWS).list_checkpoints(prefix + flow, 1)
             if newest and newest[0] not in imported:
@@ -122,11 +122,11 @@ def _pause(row: Row, ids: Sequence[int]) -> Record:
 
     async def save(db: Database, prefix: str, _: Any) -> None:
         method = {"method": context.get("method_name")}
-        await _pending(db).save(value, prefix + flow, None, method, occurred_at=at)
+        await _checkpointer_of_pauses(db).save(value, prefix + flow, None, method, occurred_at=at)
 
     return Whole(
         "thread",
-        _label(row),
+        _label_of_pause(row),
         value,
         load,
         save,
@@ -136,11 +136,11 @@ def _pause(row: Row, ids: Sequence[int]) -> Record:
     )
 
 
-def _label(row: Row) -> str:
+def _label_of_pause(row: Row) -> str:
     return f"pending feedback of flow {row['flow_uuid']}"
 
 
-def _pending(db: Database) -> Checkpointer:
+def _checkpointer_of_pauses(db: Database) -> Checkpointer:
     return Checkpointer(db, namespace=PENDING, retention=Retention(keep_last=1))
 
 
@@ -149,7 +149,7 @@ def _is_later(found: Any, value: Any) -> bool:
     return bool(times[0] > times[1])
 
 
-def _checkpoints(
+def _record_of_checkpoints(
     tables: ForeignTables, name: str, place: str, ids: list[str], left_out: list[str]
 ) -> ImportedThread:
     async def load(checkpoint_id: str) -> NewCheckpoint | None:

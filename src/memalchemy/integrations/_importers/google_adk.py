@@ -64,7 +64,7 @@ _PICKLED = "the pickled actions of as many events"
 async def count(place: str, *, schema: str | None = None) -> int:
     """Count the records: one for each session, and one for 500 rows of state of apps and users."""
     async with ForeignTables.open(place, schema=schema) as tables:
-        rows = [await tables.count(name) for name in _tables(tables)]
+        rows = [await tables.count(name) for name in _find_tables(tables)]
         return rows[0] + sum(-(-one // BATCH) for one in rows[1:])
 
 
@@ -74,24 +74,24 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     Events of schema version 0 come without their actions, which are pickled; they are counted.
     """
     async with ForeignTables.open(place, schema=schema) as tables:
-        sessions, apps, users = _tables(tables)
-        async for page in _shared(tables, apps, "apps", "app_name"):
+        sessions, apps, users = _find_tables(tables)
+        async for page in _shared_states(tables, apps, "apps", "app_name"):
             yield page
-        async for page in _shared(tables, users, "users", "app_name", "user_id"):
+        async for page in _shared_states(tables, users, "users", "app_name", "user_id"):
             yield page
         there = [row async for row in tables.rows(sessions, *_SESSION, only=_SESSION)]
         for keys in there:
             found = [row async for row in tables.rows(sessions, *_SESSION, where=keys)]
             for row in found or [keys]:
                 try:
-                    yield await _session(tables, row)
+                    yield await _read_session(tables, row)
                 except UNREADABLE as error:
-                    yield Unreadable("log", _label(row), describe_problem(error))
-        async for orphans in _orphans(tables, there):
+                    yield Unreadable("log", _label_of_session(row), describe_problem(error))
+        async for orphans in _orphaned_events(tables, there):
             yield orphans
 
 
-def _tables(tables: ForeignTables) -> tuple[str, str, str]:
+def _find_tables(tables: ForeignTables) -> tuple[str, str, str]:
     """Return the tables of sessions, of apps' and of users' state.
 
     Raises:
@@ -105,7 +105,7 @@ def _tables(tables: ForeignTables) -> tuple[str, str, str]:
     )
 
 
-async def _shared(
+async def _shared_states(
     tables: ForeignTables, name: str, scope: str, *owner: str
 ) -> AsyncIterator[Items]:
     """Yield the state of one scope, the rows of `BATCH` owners at a time."""
@@ -114,7 +114,7 @@ async def _shared(
     read = 0
 
     def items(row: Row) -> list[NewItem]:
-        at = moment(_seconds(row["update_time"]))
+        at = moment(_to_seconds(row["update_time"]))
         namespace = (MemalchemySessionService.root, scope, *(text_field(row, one) for one in owner))
         return [
             NewItem(namespace, key, value, _IMPORTED, created_at=at, updated_at=at)
@@ -132,7 +132,9 @@ async def _shared(
         yield Items(page, f"state of {scope}", left_out, renewable=True)
 
 
-async def _orphans(tables: ForeignTables, sessions: Sequence[Row]) -> AsyncIterator[Unreadable]:
+async def _orphaned_events(
+    tables: ForeignTables, sessions: Sequence[Row]
+) -> AsyncIterator[Unreadable]:
     """Yield the events of sessions that are not there."""
     known = {tuple(row[name] for name in _SESSION) for row in sessions}
     lost: dict[tuple[Any, ...], list[str]] = {}
@@ -143,14 +145,14 @@ async def _orphans(tables: ForeignTables, sessions: Sequence[Row]) -> AsyncItera
             lost.setdefault(place, []).append(f"event {row['id']}")
     for (app_name, user_id, id_), events in lost.items():
         row = {"app_name": app_name, "user_id": user_id, "id": id_}
-        yield Unreadable("log", _label(row), "its session is not there", events)
+        yield Unreadable("log", _label_of_session(row), "its session is not there", events)
 
 
-def _label(row: Row) -> str:
+def _label_of_session(row: Row) -> str:
     return f"session {row['id']} of {row['user_id']} in {row['app_name']}"
 
 
-async def _session(tables: ForeignTables, row: Row) -> Whole:
+async def _read_session(tables: ForeignTables, row: Row) -> Whole:
     app_name, user_id, _session_id = (text_field(row, one) for one in _SESSION)
     names: list[str] = []
     events: list[dict[str, Any]] = []
@@ -162,9 +164,9 @@ async def _session(tables: ForeignTables, row: Row) -> Whole:
     async for stored in tables.rows(
         "events", "timestamp", "rowid" if is_plain else "id", where=where
     ):
-        read = _event if "event_data" in columns else _event_of_columns
+        read = _to_event if "event_data" in columns else _event_of_columns
         name = f"event {stored['id']}"
-        event = read_or_leave(lambda: _valid(read(stored)), name, left_out)  # noqa: B023
+        event = read_or_leave(lambda: _check_event(read(stored)), name, left_out)  # noqa: B023
         if event is not None:
             events.append(event)
             names.append(name)
@@ -176,7 +178,7 @@ async def _session(tables: ForeignTables, row: Row) -> Whole:
 
     def record(kept: Sequence[int], left_out: Sequence[str] = (), pickled: int = 0) -> Whole:
         values = [*state.items()]
-        return _record(
+        return _to_record(
             row,
             [events[at] for at in kept if at < len(events)],
             dict(values[at - len(events)] for at in kept if at >= len(events)),
@@ -190,18 +192,20 @@ async def _session(tables: ForeignTables, row: Row) -> Whole:
     return record(range(len(parts)), left_out, pickled)
 
 
-def _record(row: Row, events: list[dict[str, Any]], state: dict[str, Any], **about: Any) -> Whole:
+def _to_record(
+    row: Row, events: list[dict[str, Any]], state: dict[str, Any], **about: Any
+) -> Whole:
     app_name, user_id, session_id = (str(row[one]) for one in _SESSION)
     value = {
         "events": events,
-        "state": _sorted(state),
-        "created": moment(_seconds(row["create_time"])).isoformat(),
-        "update_time": _seconds(row["update_time"]),
+        "state": _sort_state(state),
+        "created": moment(_to_seconds(row["create_time"])).isoformat(),
+        "update_time": _to_seconds(row["update_time"]),
     }
     session = _Session(app_name, user_id, session_id.strip(), value)
     return Whole(
         "log",
-        _label(row),
+        _label_of_session(row),
         value,
         session.read,
         session.write,
@@ -213,7 +217,7 @@ def _record(row: Row, events: list[dict[str, Any]], state: dict[str, Any], **abo
     )
 
 
-def _valid(event: dict[str, Any]) -> dict[str, Any]:
+def _check_event(event: dict[str, Any]) -> dict[str, Any]:
     """Return an event that ADK takes, and whose place and time can be stored."""
     Event.model_validate(event)
     if not isinstance(event["timestamp"], int | float):
@@ -233,16 +237,16 @@ class _Session:
     async def read(self, db: Database, prefix: str) -> dict[str, Any] | None:
         """Return what the database has of the session."""
         async with db.transaction() as tx:
-            return await self._read(db, prefix, tx)
+            return await self._read_stored(db, prefix, tx)
 
     async def write(self, db: Database, prefix: str, found: dict[str, Any] | None) -> None:
         """Write the events that are missing, and the state, in one transaction."""
         service = MemalchemySessionService(db)
-        log, namespace, id_ = self._place(service, prefix)
+        log, namespace, id_ = self._log_and_namespace(service, prefix)
         events = self._value["events"]
         async with db.transaction() as tx:
             await log.hold(id_, tx)
-            if await self._read(db, prefix, tx) != found:
+            if await self._read_stored(db, prefix, tx) != found:
                 raise Conflict("the session was changed meanwhile")
             start = len(found["events"]) if found is not None and self.extends(found) else 0
             if start == 0:
@@ -267,7 +271,7 @@ class _Session:
 
     def times(self, db: Database, prefix: str) -> list[LogTimes]:
         """Return the log of the session, with its times."""
-        log, _, id_ = self._place(MemalchemySessionService(db), prefix)
+        log, _, id_ = self._log_and_namespace(MemalchemySessionService(db), prefix)
         times = [moment(event["timestamp"]) for event in self._value["events"]]
         return LogTimes.of(log.namespace, id_, times)
 
@@ -281,14 +285,18 @@ class _Session:
         """Return whether *found* is what an earlier import wrote of the session."""
         return _is_beginning(found, self._value)
 
-    def _place(self, service: MemalchemySessionService, prefix: str) -> tuple[Any, Any, str]:
+    def _log_and_namespace(
+        self, service: MemalchemySessionService, prefix: str
+    ) -> tuple[Any, Any, str]:
         id_ = prefix + self._id
         namespace = (*service.namespace, "sessions", *self._owner, id_)
         return service.log(*self._owner), namespace, id_
 
-    async def _read(self, db: Database, prefix: str, tx: HostConnection) -> dict[str, Any] | None:
+    async def _read_stored(
+        self, db: Database, prefix: str, tx: HostConnection
+    ) -> dict[str, Any] | None:
         service = MemalchemySessionService(db)
-        log, namespace, id_ = self._place(service, prefix)
+        log, namespace, id_ = self._log_and_namespace(service, prefix)
         items = await service.store.list_items(
             namespace, limit=MAX_LIMIT, order="key", connection=tx
         )
@@ -298,7 +306,9 @@ class _Session:
             return None
         return {
             "events": events,
-            "state": _sorted({item.key[1:]: item.value for item in items if item.key != SESSION}),
+            "state": _sort_state(
+                {item.key[1:]: item.value for item in items if item.key != SESSION}
+            ),
             "created": own.created_at.isoformat(),
             "update_time": own.value["update_time"],
         }
@@ -310,18 +320,18 @@ def _is_beginning(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return bool(one["created"] == other["created"] and events == one["events"])
 
 
-def _sorted(state: dict[str, Any]) -> dict[str, Any]:
+def _sort_state(state: dict[str, Any]) -> dict[str, Any]:
     return dict(sorted(state.items()))
 
 
-def _event(row: Row) -> dict[str, Any]:
+def _to_event(row: Row) -> dict[str, Any]:
     """Return an event that is stored as JSON, as ADK reads it."""
     event = {} if row["event_data"] is None else object_in(row["event_data"])
     timestamp = event.get("timestamp")
     return event | {
         "id": row["id"],
         "invocation_id": row["invocation_id"],
-        "timestamp": _seconds(row["timestamp"]) if timestamp is None else timestamp,
+        "timestamp": _to_seconds(row["timestamp"]) if timestamp is None else timestamp,
     }
 
 
@@ -336,12 +346,12 @@ def _event_of_columns(row: Row) -> dict[str, Any]:
         if found is not None:
             event[name] = found
     event["long_running_tool_ids"] = parse_json(row["long_running_tool_ids_json"] or "[]")
-    event["timestamp"] = _seconds(row["timestamp"])
+    event["timestamp"] = _to_seconds(row["timestamp"])
     made = Event.model_validate(event)
     return made.model_dump(mode="json", exclude_none=True)
 
 
-def _seconds(stored: Any) -> float:
+def _to_seconds(stored: Any) -> float:
     """Return a time as seconds since 1970; ADK stores them in UTC."""
     if isinstance(stored, int | float) and not isinstance(stored, bool):
         return float(stored)

@@ -32,7 +32,7 @@ _DOCUMENTS = ("memory_documents", "document_id", "content", "embedding_json")
 async def count(place: str, *, schema: str | None = None) -> int:
     """Count the records: one for each conversation and fact, and one for 500 documents."""
     async with ForeignTables.open(place, schema=schema) as tables:
-        _check(tables)
+        _check_tables(tables)
         whole = [*tables.like(*_CONVERSATIONS), *tables.like(*_FACTS)]
         documents = [await tables.count(name) for name in tables.like(*_DOCUMENTS)]
         return sum([await tables.count(one) for one in whole]) + sum(map(pages_of, documents))
@@ -44,34 +44,38 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     The tables may have any prefix; several with different prefixes are imported together.
     """
     async with ForeignTables.open(place, schema=schema) as tables:
-        _check(tables)
+        _check_tables(tables)
         for name in tables.like(*_CONVERSATIONS):
             async for row in tables.rows(name, "conversation_id"):
-                yield _read(_conversation, row, "log", f"conversation {row['conversation_id']}")
+                yield _make_record(
+                    _record_of_conversation, row, "log", f"conversation {row['conversation_id']}"
+                )
         for name in tables.like(*_FACTS):
             async for row in tables.rows(name, "user_id", "memory_id"):
                 name = f"fact {row['memory_id']} of {row['user_id']}"
-                yield _read(_fact, row, "item", name)
+                yield _make_record(_record_of_fact, row, "item", name)
         for name in tables.like(*_DOCUMENTS):
             rows = tables.rows(name, "document_id")
-            pages = paged_items(rows, _document, lambda row: repr(row["document_id"]), "documents")
+            pages = paged_items(
+                rows, _item_of_document, lambda row: repr(row["document_id"]), "documents"
+            )
             async for page in pages:
                 yield page
 
 
-def _check(tables: ForeignTables) -> None:
+def _check_tables(tables: ForeignTables) -> None:
     if not any(tables.like(*one) for one in (_CONVERSATIONS, _FACTS, _DOCUMENTS)):
         raise NotFound("there are no tables of lauren-ai's in this database")
 
 
-def _read(make: Callable[[Row], Whole], row: Row, kind: Kind, label: str) -> Record:
+def _make_record(make: Callable[[Row], Whole], row: Row, kind: Kind, label: str) -> Record:
     try:
         return make(row)
     except UNREADABLE as error:
         return Unreadable(kind, label, describe_problem(error))
 
 
-def _conversation(row: Row) -> Whole:
+def _record_of_conversation(row: Row) -> Whole:
     name = text_field(row, "conversation_id")
     snapshot = object_in(row["snapshot_json"])
     at = to_utc(row["updated_at"])
@@ -81,7 +85,7 @@ def _conversation(row: Row) -> Whole:
 
     def with_messages(kept: Sequence[int]) -> Whole:
         part = {**snapshot, "messages": [messages[at] for at in kept]}
-        return _conversation({**row, "snapshot_json": part})
+        return _record_of_conversation({**row, "snapshot_json": part})
 
     async def load(db: Database, prefix: str) -> Any:
         return await MemalchemyConversationStore(db).load(prefix + name) or None
@@ -107,7 +111,7 @@ def _conversation(row: Row) -> Whole:
     )
 
 
-def _fact(row: Row) -> Whole:
+def _record_of_fact(row: Row) -> Whole:
     fact = MemoryFact(
         memory_id=text_field(row, "memory_id"),
         user_id=text_field(row, "user_id"),
@@ -133,7 +137,7 @@ def _fact(row: Row) -> Whole:
     )
 
 
-def _document(row: Row) -> NewItem:
+def _item_of_document(row: Row) -> NewItem:
     embedding = None if row["embedding_json"] is None else parse_json(row["embedding_json"])
     at = to_utc(row["created_at"])
     return NewItem(

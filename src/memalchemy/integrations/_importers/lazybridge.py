@@ -36,17 +36,17 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     """
     async with ForeignTables.open(place, schema=schema) as tables:
         rows = tables.rows(tables.one(*_STORE), "key")
-        async for page in paged_items(rows, _item, lambda row: repr(row.get("key")), "keys"):
+        async for page in paged_items(rows, _to_item, lambda row: repr(row.get("key")), "keys"):
             yield page
         for name in tables.like(*_MEMORIES):
             async for row in tables.rows(name, "agent_id", "session_key"):
                 try:
-                    yield _memory(row)
+                    yield _record_of_memory(row)
                 except UNREADABLE as error:
-                    yield Unreadable("thread", _label(row), describe_problem(error))
+                    yield Unreadable("thread", _label_of_memory(row), describe_problem(error))
 
 
-def _item(row: Row) -> NewItem:
+def _to_item(row: Row) -> NewItem:
     written_at = from_seconds(row["written_at"])
     return NewItem(
         _NAMESPACE,
@@ -58,7 +58,7 @@ def _item(row: Row) -> NewItem:
     )
 
 
-def _memory(row: Row) -> Whole:
+def _record_of_memory(row: Row) -> Whole:
     agent, session = text_field(row, "agent_id"), text_field(row, "session_key")
     turns, summary = parse_json(row["turns"]), row["summary"]
     at = from_seconds(row["updated_at"])
@@ -77,7 +77,7 @@ def _memory(row: Row) -> Whole:
 
     return Whole(
         "thread",
-        _label(row),
+        _label_of_memory(row),
         value,
         load,
         save,
@@ -88,5 +88,5 @@ def _memory(row: Row) -> Whole:
     )
 
 
-def _label(row: Row) -> str:
+def _label_of_memory(row: Row) -> str:
     return f"memory of {row.get('agent_id')}, session {row.get('session_key')}"

@@ -35,7 +35,7 @@ async def count(place: str, *, schema: str | None = None) -> int:
         chats, _ = await asyncio.to_thread(_read_file, place)
         return len(chats)
     async with ForeignTables.open(place, schema=schema) as tables:
-        return sum([await tables.count(name, distinct="key") for name in _find(tables)])
+        return sum([await tables.count(name, distinct="key") for name in _find_tables(tables)])
 
 
 async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
@@ -54,12 +54,12 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
             kept = [
                 (number, message)
                 for number, one in enumerate(messages, start=1)
-                if (message := _read(number, partial(_of_file, one), left_out))
+                if (message := _read_message(number, partial(_message_of_file, one), left_out))
             ]
-            yield _record(key, kept, at, left_out)
+            yield _record_of_chat(key, kept, at, left_out)
         return
     async with ForeignTables.open(place, schema=schema) as tables:
-        for name in _find(tables):
+        for name in _find_tables(tables):
             keys = {row["key"]: None async for row in tables.rows(name, "key", only=("key",))}
             for key in keys:
                 stored = tables.rows(name, "timestamp", "id", where={"key": key})
@@ -68,16 +68,16 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
                 found = [
                     (number, message)
                     for number, row in enumerate(rows, start=1)
-                    if (message := _read(number, partial(_of_row, row), left_out))
+                    if (message := _read_message(number, partial(_message_of_row, row), left_out))
                 ]
                 if isinstance(key, str):
-                    yield _record(key, found, _EPOCH, left_out)
+                    yield _record_of_chat(key, found, _EPOCH, left_out)
                 else:
                     lost = [f"message {number}" for number in range(1, len(rows) + 1)]
                     yield Unreadable("log", f"chat {key!r}", "has a key that is no text", lost)
 
 
-def _find(tables: ForeignTables) -> list[str]:
+def _find_tables(tables: ForeignTables) -> list[str]:
     found = tables.like(*_TABLE)
     if not found:
         raise NotFound("there is no table of LlamaIndex's SQLAlchemyChatStore in this database")
@@ -113,23 +113,25 @@ _Message = dict[str, Any]
 """Message as it is compared: its data, whether it is archived, and its time."""
 
 
-def _read(number: int, make: Callable[[], _Message], left_out: list[str]) -> _Message | None:
+def _read_message(
+    number: int, make: Callable[[], _Message], left_out: list[str]
+) -> _Message | None:
     return read_or_leave(make, f"message {number}", left_out)
 
 
-def _of_file(stored: Any) -> _Message:
-    return _message(stored, is_archived=False, at=None)
+def _message_of_file(stored: Any) -> _Message:
+    return _to_message(stored, is_archived=False, at=None)
 
 
-def _of_row(row: Row) -> _Message:
+def _message_of_row(row: Row) -> _Message:
     time, status = row["timestamp"], row["status"]
     if not isinstance(time, int) or not isinstance(status, str):
         raise Unusable("has a time or a status of another type")
     at = _EPOCH + timedelta(microseconds=time // 1_000)
-    return _message(row["data"], is_archived=status == _ARCHIVED, at=at)
+    return _to_message(row["data"], is_archived=status == _ARCHIVED, at=at)
 
 
-def _message(stored: Any, *, is_archived: bool, at: datetime | None) -> _Message:
+def _to_message(stored: Any, *, is_archived: bool, at: datetime | None) -> _Message:
     data = object_in(stored)
     ChatMessage.model_validate(data)
     return {
@@ -139,7 +141,7 @@ def _message(stored: Any, *, is_archived: bool, at: datetime | None) -> _Message
     }
 
 
-def _record(
+def _record_of_chat(
     key: str,
     numbered: Sequence[tuple[int, _Message]],
     otherwise: datetime,
@@ -217,7 +219,7 @@ def _record(
         missing=lambda found: len(messages) - len(found or ()),
         left_out=left_out,
         parts=[f"message {number}" for number, _ in numbered],
-        with_parts=lambda kept: _record(key, [numbered[at] for at in kept], otherwise),
+        with_parts=lambda kept: _record_of_chat(key, [numbered[at] for at in kept], otherwise),
     )
 
 

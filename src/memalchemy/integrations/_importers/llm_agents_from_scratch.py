@@ -22,25 +22,25 @@ FILE = "episodes.jsonl"
 
 async def count(place: str, *, schema: str | None = None) -> int:
     """Count the episodes."""
-    return await asyncio.to_thread(lambda: sum(1 for _ in _lines(place)))
+    return await asyncio.to_thread(lambda: sum(1 for _ in _read_lines(place)))
 
 
 async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
     """Yield the episodes of a file, or of ``episodes.jsonl`` in a directory, in their order."""
-    for number, line in await asyncio.to_thread(lambda: list(_lines(place))):
+    for number, line in await asyncio.to_thread(lambda: list(_read_lines(place))):
         try:
             check_json(line)
             episode = Episode.model_validate_json(line)
             if "id_" not in episode.model_fields_set:  # it would get another with each import
                 raise Unusable("has no 'id_'")
-            record = _record(episode)
+            record = _to_record(episode)
         except UNREADABLE as error:
             yield Unreadable("item", f"line {number}", describe_problem(error))
         else:
             yield record
 
 
-def _lines(place: str) -> Iterator[tuple[int, bytes]]:
+def _read_lines(place: str) -> Iterator[tuple[int, bytes]]:
     path = Path(place)
     if path.is_dir():
         path = path / FILE
@@ -55,7 +55,7 @@ def _lines(place: str) -> Iterator[tuple[int, bytes]]:
         raise DatabaseUnreachable(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _record(episode: Episode) -> Whole:
+def _to_record(episode: Episode) -> Whole:
     async def get(db: Database, _: str) -> Any:
         found = await MemalchemyMemoryStore(db).get(episode.id_)
         return None if found is None else found.model_dump(mode="json")

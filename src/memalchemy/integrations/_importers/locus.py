@@ -31,7 +31,7 @@ ROOT = MemalchemyCheckpointer.root
 
 async def count(place: str, *, schema: str | None = None) -> int:
     """Count the records: one for each thread, and one for 500 items."""
-    async with _open(place, schema) as opened:
+    async with _open_place(place, schema) as opened:
         threads, items = await opened.count()
         return threads + pages_of(items)
 
@@ -44,9 +44,9 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     ``redis://…?prefix=…``, ``s3://bucket/prefix?endpoint_url=…`` or ``opensearch://host:9200/index``
     (``opensearch+http://`` without TLS).
     """
-    async with _open(place, schema) as opened:
+    async with _open_place(place, schema) as opened:
         async for thread in opened.threads():
-            yield _record(thread)
+            yield _to_record(thread)
         pages = paged_items(
             opened.items(), lambda one: _below_root(one[1]()), lambda one: one[0], "items"
         )
@@ -54,7 +54,7 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
             yield page
 
 
-def _open(place: str, schema: str | None) -> AbstractAsyncContextManager[Place]:
+def _open_place(place: str, schema: str | None) -> AbstractAsyncContextManager[Place]:
     scheme = place.partition("://")[0] if "://" in place else ""
     if scheme in ("redis", "rediss", "unix"):
         return Redis.open(place)
@@ -67,7 +67,7 @@ def _open(place: str, schema: str | None) -> AbstractAsyncContextManager[Place]:
     return Files.open(place)
 
 
-def _record(thread: StoredThread) -> ImportedThread:
+def _to_record(thread: StoredThread) -> ImportedThread:
     earlier = dict(zip(thread.checkpoint_ids[1:], thread.checkpoint_ids, strict=False))
 
     async def load(checkpoint_id: str) -> NewCheckpoint:

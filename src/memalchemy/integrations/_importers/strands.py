@@ -39,7 +39,7 @@ _CHANGED = "it was changed meanwhile"
 
 async def count(place: str, *, schema: str | None = None) -> int:
     """Count the records: sessions, their agents and groups of agents, and files of a storage."""
-    return len(await asyncio.to_thread(_find, place))
+    return len(await asyncio.to_thread(_find_records, place))
 
 
 async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
@@ -48,7 +48,7 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     A directory with sessions is that of a `FileSessionManager`; one with snapshots is that of a
     `LocalFileStorage`, of which every file is a value.
     """
-    for found in await asyncio.to_thread(_find, place):
+    for found in await asyncio.to_thread(_find_records, place):
         yield await asyncio.to_thread(found.read)
 
 
@@ -67,7 +67,7 @@ class _Found:
             return Unreadable(self.kind, self.label, describe_problem(error))
 
 
-def _find(place: str) -> list[_Found]:
+def _find_records(place: str) -> list[_Found]:
     """Return the records that are there, which are not read yet.
 
     Raises:
@@ -79,7 +79,7 @@ def _find(place: str) -> list[_Found]:
         raise DatabaseUnreachable(f"there is no directory {place}")
     sessions = sorted(one.parent for one in root.glob(f"{_SESSION}*/session.json"))
     if sessions:
-        return [found for directory in sessions for found in _find_in(directory)]
+        return [found for directory in sessions for found in _find_records_in(directory)]
     files = sorted(
         one
         for one in root.rglob("*")
@@ -89,12 +89,12 @@ def _find(place: str) -> list[_Found]:
         raise NotFound(f"there are neither sessions nor snapshots of Strands' in {place}")
     keys = [one.relative_to(root).as_posix() for one in files]
     return [
-        _Found("item", f"value {key}", partial(_value, key, one))
+        _Found("item", f"value {key}", partial(_record_of_value, key, one))
         for key, one in zip(keys, files, strict=True)
     ]
 
 
-def _find_in(directory: Path) -> list[_Found]:
+def _find_records_in(directory: Path) -> list[_Found]:
     """Return a session, and then what belongs to it."""
     session_id = directory.name.removeprefix(_SESSION)
     agents = sorted(directory.glob(f"agents/{_AGENT}*/agent.json"))
@@ -103,13 +103,13 @@ def _find_in(directory: Path) -> list[_Found]:
     own = _Found(
         "thread",
         f"session {session_id}",
-        partial(_session, session_id, directory / "session.json"),
+        partial(_record_of_session, session_id, directory / "session.json"),
     )
     of_agents = [
         _Found(
             "log",
             f"agent {file.parent.name.removeprefix(_AGENT)} {of}",
-            partial(_agent, session_id, file),
+            partial(_read_agent, session_id, file),
         )
         for file in agents
     ]
@@ -117,14 +117,14 @@ def _find_in(directory: Path) -> list[_Found]:
         _Found(
             "thread",
             f"group {file.parent.name.removeprefix(_GROUP)} {of}",
-            partial(_group, session_id, file),
+            partial(_record_of_group, session_id, file),
         )
         for file in groups
     ]
     return [own, *of_agents, *of_groups]
 
 
-def _session(session_id: str, file: Path) -> Record:
+def _record_of_session(session_id: str, file: Path) -> Record:
     document = _timed_document(file)
     state = asdict(Session.from_dict(document))
     del state["session_id"]
@@ -235,19 +235,19 @@ def _went_on(before: dict[str, Any], after: dict[str, Any]) -> bool:
     return bool(messages == before["messages"] and one["updated_at"] <= then["updated_at"])
 
 
-def _agent(session_id: str, file: Path) -> Record:
+def _read_agent(session_id: str, file: Path) -> Record:
     label = f"agent {file.parent.name.removeprefix(_AGENT)} of session {session_id}"
     stored = SessionAgent.from_dict(_timed_document(file))
     text_field(vars(stored), "agent_id")
     left_out: list[str] = []
     paths = sorted((file.parent / "messages").glob(f"{_MESSAGE}*.json"))
-    read = [read_or_leave(partial(_message, path), path.name, left_out) for path in paths]
+    read = [read_or_leave(partial(_read_message, path), path.name, left_out) for path in paths]
     messages = [message for message in read if message is not None]
     messages.sort(key=lambda message: message.message_id)
     return _record_of_agent(label, session_id, stored, messages, left_out)
 
 
-def _message(file: Path) -> SessionMessage:
+def _read_message(file: Path) -> SessionMessage:
     message = SessionMessage.from_dict(_timed_document(file))
     if not isinstance(message.message_id, int) or isinstance(message.message_id, bool):
         raise Unusable("has an id that is no number")
@@ -283,8 +283,8 @@ def _record_of_agent(
     )
 
 
-def _group(session_id: str, file: Path) -> Record:
-    state = _document(file)
+def _record_of_group(session_id: str, file: Path) -> Record:
+    state = _read_document(file)
     group_id = file.parent.name.removeprefix(_GROUP)
     at = _time_of(file)
 
@@ -308,7 +308,7 @@ def _group(session_id: str, file: Path) -> Record:
     )
 
 
-def _value(key: str, file: Path) -> Record:
+def _record_of_value(key: str, file: Path) -> Record:
     data, at = file.read_bytes(), _time_of(file)
 
     def name(prefix: str) -> str:
@@ -339,13 +339,13 @@ def _is_later_snapshot(one: bytes, other: bytes) -> bool:
 
 def _timed_document(file: Path) -> dict[str, Any]:
     """Return the object that a file holds, whose times Strands would otherwise make up."""
-    document = _document(file)
+    document = _read_document(file)
     for name in ("created_at", "updated_at"):
         to_utc(text_field(document, name))
     return document
 
 
-def _document(file: Path) -> dict[str, Any]:
+def _read_document(file: Path) -> dict[str, Any]:
     """Return the object that a file holds.
 
     Raises:

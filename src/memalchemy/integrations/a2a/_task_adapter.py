@@ -95,7 +95,9 @@ class TaskAdapter(Adapter):
             ids = await tasks.list_threads(MAX_LIMIT, connection=then)
             newest = await tasks.read_threads(ids, newest=True, connection=then)
             known = [rest_of(entry.value) for (entry,) in newest.values()]
-            places = sorted((_place(one) for one in known if _matches(one, params)), reverse=True)
+            places = sorted(
+                (_place_in_list(one) for one in known if _matches(one, params)), reverse=True
+            )
             first = _first_index(places, params.page_token) if params.page_token else 0
             size = params.page_size or DEFAULT_LIST_TASKS_PAGE_SIZE
             page = places[first : first + size]
@@ -142,7 +144,7 @@ class TaskAdapter(Adapter):
 
 async def read_entries(tasks: ThreadLog, task_id: str) -> list[Entry]:
     """Return the entries of a task, none if there is no such task. One round trip."""
-    _, found = await tasks.scan(task_id, _value)
+    _, found = await tasks.scan(task_id, _value_of_entry)
     return found
 
 
@@ -182,7 +184,7 @@ async def write_task(
     )
 
 
-def _value(_: int, value: Entry, __: int) -> Entry:
+def _value_of_entry(_: int, value: Entry, __: int) -> Entry:
     return value
 
 
@@ -194,7 +196,7 @@ def _time_of(task: Task) -> int | None:
     return nanoseconds
 
 
-def _place(task: Task) -> _Place:
+def _place_in_list(task: Task) -> _Place:
     at = _time_of(task)
     return (False, 0, task.id) if at is None else (True, at, task.id)
 

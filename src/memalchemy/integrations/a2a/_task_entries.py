@@ -36,15 +36,15 @@ class TaskEntries:
         self._rest.ClearField("history")
         for artifact in self._rest.artifacts:
             artifact.ClearField("parts")
-        self._sequences = [_all_bytes(task.history)]
-        self._sequences += [_all_bytes(artifact.parts) for artifact in task.artifacts]
+        self._sequences = [_serialize_all(task.history)]
+        self._sequences += [_serialize_all(artifact.parts) for artifact in task.artifacts]
 
     def last(self, version: int) -> Entry:
         """Return the last entry, with what the next save needs to know of this one."""
         status = self._rest.status
-        said = _spoken(status.message) if status.HasField("message") else {}
+        said = _entry_of_message(status.message) if status.HasField("message") else {}
         return said | {
-            "protobuf": _bytes_of(self._rest),
+            "protobuf": _serialize(self._rest),
             "sequences": [[len(some), _digest(some)] for some in self._sequences],
             "version": version,
         }
@@ -64,7 +64,9 @@ class TaskEntries:
         history, *artifacts = (
             some[count:] for some, count in zip(self._sequences, counts, strict=True)
         )
-        entries = [_spoken(read_into(Message(), one)) | {"protobuf": one} for one in history]
+        entries = [
+            _entry_of_message(read_into(Message(), one)) | {"protobuf": one} for one in history
+        ]
         for at, parts in enumerate(artifacts):
             for one in parts:
                 words = _words_of([read_into(Part(), one)])
@@ -87,7 +89,7 @@ def rest_of(last: Entry) -> Task:
     return read_into(Task(), last["protobuf"])
 
 
-def _spoken(message: Message) -> Entry:
+def _entry_of_message(message: Message) -> Entry:
     return {"role": _ROLES.get(message.role, "unspecified"), "content": _words_of(message.parts)}
 
 
@@ -119,12 +121,12 @@ def _texts_in(value: Value) -> Iterator[str]:
             yield from _texts_in(value.struct_value.fields[name])
 
 
-def _all_bytes(pieces: Iterable[Protobuf]) -> list[bytes]:
+def _serialize_all(pieces: Iterable[Protobuf]) -> list[bytes]:
     return [piece.SerializeToString(deterministic=True) for piece in pieces]
 
 
-def _bytes_of(message: Protobuf) -> bytes:
-    (serialized,) = _all_bytes([message])
+def _serialize(message: Protobuf) -> bytes:
+    (serialized,) = _serialize_all([message])
     return serialized
 
 

@@ -76,7 +76,7 @@ class ObjectCodec:
         kind = type(stored)
         if kind is dict:
             if MARK in stored:
-                return self._build(stored)
+                return self._build_object(stored)
             return {name: self.decode(one) for name, one in stored.items()}
         if kind is list or kind is tuple:
             return kind(map(self.decode, stored))
@@ -87,7 +87,7 @@ class ObjectCodec:
         if kind in _ATOMS:
             return value
         if isinstance(value, type):
-            return {MARK: "type", "of": self._name(value, path)}
+            return {MARK: "type", "of": self._name_of_class(value, path)}
         if id(value) in above:
             raise ObjectNotStorable(f"{path or '/'} contains itself")
         above.add(id(value))
@@ -113,9 +113,11 @@ class ObjectCodec:
             return {
                 name: self._encode(one, pointer(path, name), above) for name, one in value.items()
             }
-        return {MARK: "builtins:dict", "call": [self._pairs(value.items(), path, above)]}
+        return {MARK: "builtins:dict", "call": [self._encode_pairs(value.items(), path, above)]}
 
-    def _pairs(self, pairs: Iterable[tuple[Any, Any]], path: str, above: set[int]) -> list[Any]:
+    def _encode_pairs(
+        self, pairs: Iterable[tuple[Any, Any]], path: str, above: set[int]
+    ) -> list[Any]:
         return [
             (self._encode(name, f"{path}/*", above), self._encode(one, f"{path}/*", above))
             for name, one in pairs
@@ -123,7 +125,7 @@ class ObjectCodec:
 
     def _encode_object(self, value: Any, path: str, above: set[int]) -> dict[str, Any]:
         cls = type(value)
-        found: dict[str, Any] = {MARK: self._name(cls, path)}
+        found: dict[str, Any] = {MARK: self._name_of_class(cls, path)}
         if isinstance(value, Enum):
             return found | {"call": [self._encode(value.value, path, above)]}
         reduce = copyreg.dispatch_table.get(cls)
@@ -152,14 +154,14 @@ class ObjectCodec:
         if items is not None:
             found["items"] = [self._encode(one, f"{path}/*", above) for one in items]
         if pairs is not None:
-            found["pairs"] = self._pairs(pairs, path, above)
+            found["pairs"] = self._encode_pairs(pairs, path, above)
         self._check_form(cls, form)
         return found
 
-    def _build(self, stored: dict[str, Any]) -> Any:
+    def _build_object(self, stored: dict[str, Any]) -> Any:
         if stored[MARK] == "type":
-            return self._class(stored["of"])
-        cls: Any = self._class(stored[MARK])
+            return self._class_named(stored["of"])
+        cls: Any = self._class_named(stored[MARK])
         form = "call" if "call" in stored else "new"
         self._check_form(cls, form)
         args = [self.decode(one) for one in stored[form]]
@@ -173,7 +175,7 @@ class ObjectCodec:
             made[self.decode(name)] = self.decode(one)
         return made
 
-    def _name(self, cls: type, path: str) -> str:
+    def _name_of_class(self, cls: type, path: str) -> str:
         """Return the name of a class that may be restored.
 
         Raises:
@@ -181,7 +183,7 @@ class ObjectCodec:
         """
         key = qualified_name(cls)
         try:
-            known = self._class(key)
+            known = self._class_named(key)
         except ObjectNotStorable:
             known = None
         if known is not cls:
@@ -190,7 +192,7 @@ class ObjectCodec:
             )
         return key
 
-    def _class(self, key: object) -> Any:
+    def _class_named(self, key: object) -> Any:
         """Return an allowed class by its name.
 
         Raises:

@@ -65,7 +65,7 @@ class MemalchemyCheckpointStorage(Adapter):
         with self.translated_errors():
             fields = self._objects.encode(checkpoint.to_dict())
             id_, name = checkpoint.checkpoint_id, checkpoint.workflow_name
-            others = [thread for thread in await self._threads(id_) if thread != name]
+            others = [thread for thread in await self._workflows_with(id_) if thread != name]
             await self.checkpointer.save(
                 fields,
                 name,
@@ -84,23 +84,23 @@ class MemalchemyCheckpointStorage(Adapter):
             WorkflowCheckpointException: there is none of this id.
         """
         with self.translated_errors():
-            for thread in await self._threads(checkpoint_id):
+            for thread in await self._workflows_with(checkpoint_id):
                 found = await self.checkpointer.load(thread, checkpoint_id)
                 if found is not None:
-                    return self._checkpoint(found)
+                    return self._to_checkpoint(found)
         raise WorkflowCheckpointException(f"No checkpoint found with ID {checkpoint_id}")
 
     async def list_checkpoints(self, *, workflow_name: str) -> list[WorkflowCheckpoint]:
         """Return the checkpoints of a workflow, the last saved at the end."""
         with self.translated_errors():
-            ids = [info.checkpoint_id for info in await self._infos(workflow_name)]
+            ids = [info.checkpoint_id for info in await self._list_infos(workflow_name)]
             found = self.checkpointer.snapshots(workflow_name, ids)
-            return [self._checkpoint(one.state) async for one in found]
+            return [self._to_checkpoint(one.state) async for one in found]
 
     async def delete(self, checkpoint_id: str) -> bool:
         """Delete a checkpoint; return whether there was one."""
         with self.translated_errors():
-            threads = await self._threads(checkpoint_id)
+            threads = await self._workflows_with(checkpoint_id)
             gone = [await self.checkpointer.delete(one, checkpoint_id) for one in threads]
         return any(gone)
 
@@ -110,17 +110,17 @@ class MemalchemyCheckpointStorage(Adapter):
         Of several with the same timestamp, the one that was saved first, as in the framework's own.
         """
         with self.translated_errors():
-            infos = await self._infos(workflow_name)
+            infos = await self._list_infos(workflow_name)
             if not infos:
                 return None
             latest = max(infos, key=lambda info: datetime.fromisoformat(info.metadata["timestamp"]))
             found = await self.checkpointer.load(workflow_name, latest.checkpoint_id)
-            return None if found is None else self._checkpoint(found)
+            return None if found is None else self._to_checkpoint(found)
 
     async def list_checkpoint_ids(self, *, workflow_name: str) -> list[str]:
         """Return the ids of the checkpoints of a workflow, the last saved at the end."""
         with self.translated_errors():
-            return [info.checkpoint_id for info in await self._infos(workflow_name)]
+            return [info.checkpoint_id for info in await self._list_infos(workflow_name)]
 
     def translate(self, error: Exception) -> Exception | None:
         """Return the framework's exception for an error of memalchemy, or of an object."""
@@ -128,15 +128,15 @@ class MemalchemyCheckpointStorage(Adapter):
             return WorkflowCheckpointException(str(error))
         return None
 
-    async def _threads(self, checkpoint_id: str) -> list[str]:
+    async def _workflows_with(self, checkpoint_id: str) -> list[str]:
         """Return the names of the workflows that have a checkpoint of this id."""
         found = await self.checkpointer.query_by_metadata("checkpoint_id", checkpoint_id)
         return [one["thread_id"] for one in found]
 
-    async def _infos(self, workflow_name: str) -> list[CheckpointInfo]:
+    async def _list_infos(self, workflow_name: str) -> list[CheckpointInfo]:
         return [one async for one in self.checkpointer.history(workflow_name)][::-1]
 
-    def _checkpoint(self, fields: dict[str, Any]) -> WorkflowCheckpoint:
+    def _to_checkpoint(self, fields: dict[str, Any]) -> WorkflowCheckpoint:
         return WorkflowCheckpoint.from_dict(self._objects.decode(fields))
 
 

@@ -94,10 +94,10 @@ class MemalchemyCheckpointProvider(CrewAdapter, JsonProvider):
         save = partial(self._native.save, state, place, None, metadata)
         try:
             if parent_id is None:
-                return _location(place, await save(lineage=None))
-            return _location(place, await save(parent_id=parent_id))
+                return _join_location(place, await save(lineage=None))
+            return _join_location(place, await save(parent_id=parent_id))
         except (NotFound, ThreadDeleted):
-            return _location(place, await save(lineage=parent_id))
+            return _join_location(place, await save(lineage=parent_id))
 
     async def afrom_checkpoint(self, location: str) -> str:
         """Return the text of the checkpoint with a location that `checkpoint` returned.
@@ -106,7 +106,7 @@ class MemalchemyCheckpointProvider(CrewAdapter, JsonProvider):
             ValueError: there is none.
             Corrupt, KeyMissing, NotEncrypted: the stored checkpoint cannot be read.
         """
-        place, id_ = _parts(location)
+        place, id_ = _split_location(location)
         state = await self._native.load(place, id_)
         if state is None:
             raise ValueError(f"Checkpoint not found: {id_}")
@@ -135,7 +135,7 @@ class MemalchemyCheckpointProvider(CrewAdapter, JsonProvider):
 
     def extract_id(self, location: str) -> str:
         """Return the id of the checkpoint with a location that `checkpoint` returned."""
-        return _parts(location)[1]
+        return _split_location(location)[1]
 
     checkpoint = blocking(acheckpoint)
     from_checkpoint = blocking(afrom_checkpoint)
@@ -151,11 +151,11 @@ def _state_of(data: str) -> dict[str, Any] | None:
     return state if isinstance(state, dict) else None
 
 
-def _location(place: str, checkpoint_id: str) -> str:
+def _join_location(place: str, checkpoint_id: str) -> str:
     return f"{SCHEME}{place}#{checkpoint_id}"
 
 
-def _parts(location: str) -> tuple[str, str]:
+def _split_location(location: str) -> tuple[str, str]:
     place, mark, id_ = location.removeprefix(SCHEME).rpartition("#")
     if not mark or not place or not id_:
         raise ValueError(f"not the location of a checkpoint, LOCATION#ID: {location!r}")

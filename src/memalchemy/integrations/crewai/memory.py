@@ -93,12 +93,12 @@ class MemalchemyMemoryStorage(CrewAdapter):
             return
         by_size: dict[int, list[MemoryRecord]] = {}
         for record in {record.id: record for record in records}.values():
-            by_size.setdefault(_size(record), []).append(record)
+            by_size.setdefault(_count_dimensions(record), []).append(record)
         if len(by_size) == 1:
-            await self._put(by_size, None)
+            await self._put_records(by_size, None)
             return
         async with self.db.transaction() as tx:
-            await self._put(by_size, tx)
+            await self._put_records(by_size, tx)
 
     async def aupdate(self, record: MemoryRecord) -> None:
         """Replace the record with this id, or write it if there is none.
@@ -108,12 +108,12 @@ class MemalchemyMemoryStorage(CrewAdapter):
         async with self.db.transaction() as tx:
             await self.native.hold([(self.place, record.id)], tx)
             there = await self.native.get_item(self.place, record.id, connection=tx)
-            keeps = not _size(record) and there is not None
+            keeps = not _count_dimensions(record) and there is not None
             if keeps and there is not None and there.value["content"] == record.content:
-                item = _item(self.place, record, there.value["dimensions"], vector=False)
+                item = _to_item(self.place, record, there.value["dimensions"], vector=False)
                 await self.native.put_batch([item], keep_vectors=True, connection=tx)
             else:
-                await self._put({_size(record): [record]}, tx)
+                await self._put_records({_count_dimensions(record): [record]}, tx)
 
     async def atouch_records(self, record_ids: list[str]) -> None:
         """Set the time of the last access of records to now."""
@@ -138,12 +138,12 @@ class MemalchemyMemoryStorage(CrewAdapter):
         done = 0
         size: int | None = None
         page: list[StoreItem] = []
-        async with aclosing(self._items()) as items:
+        async with aclosing(self._iter_items()) as items:
             async for item in items:
                 if not item.value["content"].strip():
                     continue
                 if size is None:
-                    size = len((await _embed(embedder, [item]))[item.key])
+                    size = len((await _embed_items(embedder, [item]))[item.key])
                 if item.value["dimensions"] != size:
                     page.append(item)
                 if len(page) == BATCH:
@@ -154,7 +154,7 @@ class MemalchemyMemoryStorage(CrewAdapter):
     async def _reembed(self, items: list[StoreItem], embedder: Embedder) -> int:
         if not items:
             return 0
-        vectors = await _embed(embedder, items)
+        vectors = await _embed_items(embedder, items)
         versions = {item.key: item.version for item in items}
         keys = [(self.place, key) for key in vectors]
         by_size: dict[int, list[NewItem]] = {}
@@ -168,22 +168,22 @@ class MemalchemyMemoryStorage(CrewAdapter):
                     new = replace(_as_written(item, value), embedding=vectors[item.key])
                     by_size.setdefault(size, []).append(new)
             for size, some in by_size.items():
-                await self._store(size).put_batch(some, connection=tx)
+                await self._store_of_size(size).put_batch(some, connection=tx)
         return sum(map(len, by_size.values()))
 
-    async def _put(
+    async def _put_records(
         self, records: Mapping[int, list[MemoryRecord]], connection: HostConnection | None
     ) -> None:
         for size, some in records.items():
-            store, dimensions = self._store(size), size or None
-            items = [_item(self.place, one, dimensions) for one in some]
+            store, dimensions = self._store_of_size(size), size or None
+            items = [_to_item(self.place, one, dimensions) for one in some]
             try:
                 await store.put_batch(items, connection=connection)
             except NotSerialisable:  # a key that is not a text, perhaps: nothing looks for one
                 items = [replace(one, value=with_text_keys(one.value)) for one in items]
                 await store.put_batch(items, connection=connection)
 
-    def _store(self, size: int) -> Store:
+    def _store_of_size(self, size: int) -> Store:
         """Return the store whose vectors have so many dimensions."""
         if not size:
             return self.native
@@ -213,15 +213,15 @@ class MemalchemyMemoryStorage(CrewAdapter):
         size = len(query_embedding)
         if limit <= 0 or not size or not any(query_embedding):
             return []
-        found = await self._store(size).search_by_embedding(
+        found = await self._store_of_size(size).search_by_embedding(
             self.place,
             query_embedding,
             limit,
-            filter=_filter(scope_prefix, categories, metadata_filter),
+            filter=_to_filter(scope_prefix, categories, metadata_filter),
         )
         if not found:
             await self._warn_of_other_sizes(size)
-        scored = [(_record(one.item), 1 / (1 + (one.distance or 0.0) ** 2)) for one in found]
+        scored = [(_to_record(one.item), 1 / (1 + (one.distance or 0.0) ** 2)) for one in found]
         return [(record, score) for record, score in scored if score >= min_score]
 
     async def _warn_of_other_sizes(self, size: int) -> None:
@@ -248,8 +248,8 @@ class MemalchemyMemoryStorage(CrewAdapter):
         size = item.value["dimensions"]
         vector = None
         if size is not None:
-            vector = await self._store(size).get_embedding(self.place, record_id)
-        return _record(item, vector)
+            vector = await self._store_of_size(size).get_embedding(self.place, record_id)
+        return _to_record(item, vector)
 
     async def alist_records(
         self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0
@@ -258,9 +258,9 @@ class MemalchemyMemoryStorage(CrewAdapter):
         if limit <= 0 or offset < 0:
             return []
         found = await self.native.list_items(
-            self.place, filter=_filter(scope_prefix), limit=limit + offset
+            self.place, filter=_to_filter(scope_prefix), limit=limit + offset
         )
-        return [_record(item) for item in found[offset:]]
+        return [_to_record(item) for item in found[offset:]]
 
     async def aget_scope_info(self, scope: str) -> ScopeInfo:
         """Count the records of a scope and below it, with their categories and times."""
@@ -268,12 +268,12 @@ class MemalchemyMemoryStorage(CrewAdapter):
         categories: set[str] = set()
         times: list[datetime] = []
         children: set[str] = set()
-        async with aclosing(self._items(scope)) as items:
+        async with aclosing(self._iter_items(scope)) as items:
             async for item in items:
                 count += 1
                 categories.update(item.value["categories"])
                 times = _extremes([*times, item.value["created_at"]])
-                children.update(_child(scope, item.value["path"]))
+                children.update(_child_scope(scope, item.value["path"]))
         return ScopeInfo(
             path=scope.rstrip("/") or "/",
             record_count=count,
@@ -285,15 +285,15 @@ class MemalchemyMemoryStorage(CrewAdapter):
 
     async def alist_scopes(self, parent: str = "/") -> list[str]:
         """Return the scopes right below another, sorted."""
-        async with aclosing(self._items(parent)) as items:
+        async with aclosing(self._iter_items(parent)) as items:
             return sorted(
-                {one async for item in items for one in _child(parent, item.value["path"])}
+                {one async for item in items for one in _child_scope(parent, item.value["path"])}
             )
 
     async def alist_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
         """Return how many records of a scope have each category."""
         counts: dict[str, int] = {}
-        async with aclosing(self._items(scope_prefix)) as items:
+        async with aclosing(self._iter_items(scope_prefix)) as items:
             async for item in items:
                 for category in item.value["categories"]:
                     counts[category] = counts.get(category, 0) + 1
@@ -301,9 +301,9 @@ class MemalchemyMemoryStorage(CrewAdapter):
 
     async def acount(self, scope_prefix: str | None = None) -> int:
         """Count the records of a scope and below it."""
-        if _path(scope_prefix) == "/":
+        if _to_path(scope_prefix) == "/":
             return await self.native.count(self.place)
-        async with aclosing(self._items(scope_prefix)) as items:
+        async with aclosing(self._iter_items(scope_prefix)) as items:
             return sum([1 async for _ in items])
 
     # --- Deleting ---------------------------------------------------------------------------------
@@ -323,9 +323,9 @@ class MemalchemyMemoryStorage(CrewAdapter):
         Args:
             older_than: the record was made before this time.
         """
-        wanted = _filter(scope_prefix, categories, metadata_filter, older_than)
+        wanted = _to_filter(scope_prefix, categories, metadata_filter, older_than)
         if record_ids:
-            return await self._delete_of(record_ids, Filter.parse(wanted))
+            return await self._delete_records(record_ids, Filter.parse(wanted))
         if wanted is None:
             return await self.native.clear_namespace(self.place)
         return await self.native.delete_matching(self.place, wanted)
@@ -334,7 +334,7 @@ class MemalchemyMemoryStorage(CrewAdapter):
         """Delete the records of a scope and below it, or all."""
         await self.adelete(scope_prefix)
 
-    async def _delete_of(self, record_ids: list[str], wanted: Filter | None) -> int:
+    async def _delete_records(self, record_ids: list[str], wanted: Filter | None) -> int:
         keys = [(self.place, one) for one in record_ids]
         if wanted is None:
             return await self.native.delete_batch(keys)
@@ -344,8 +344,8 @@ class MemalchemyMemoryStorage(CrewAdapter):
             found = [name for name, item in there.items() if wanted.matches(item.value, {})]
             return await self.native.delete_batch(found, connection=tx)
 
-    def _items(self, scope_prefix: str | None = None) -> AsyncGenerator[StoreItem]:
-        return self.native.iter_items(self.place, filter=_filter(scope_prefix), order="key")
+    def _iter_items(self, scope_prefix: str | None = None) -> AsyncGenerator[StoreItem]:
+        return self.native.iter_items(self.place, filter=_to_filter(scope_prefix), order="key")
 
     save: Final = blocking(asave)
     update: Final = blocking(aupdate)
@@ -362,7 +362,7 @@ class MemalchemyMemoryStorage(CrewAdapter):
     reset: Final = blocking(areset)
 
 
-async def _embed(embedder: Embedder, items: list[StoreItem]) -> dict[str, list[float]]:
+async def _embed_items(embedder: Embedder, items: list[StoreItem]) -> dict[str, list[float]]:
     """Return the vectors of items by their keys. The embedder may wait, and does so in a thread."""
     made = await asyncio.to_thread(embedder, [item.value["content"] for item in items])
     return {
@@ -374,21 +374,21 @@ async def _embed(embedder: Embedder, items: list[StoreItem]) -> dict[str, list[f
 # --- Records as items -----------------------------------------------------------------------------
 
 
-def _size(record: MemoryRecord) -> int:
+def _count_dimensions(record: MemoryRecord) -> int:
     """Return the number of dimensions of a record's vector; 0 if it has none to be found by."""
     return len(record.embedding) if record.embedding and any(record.embedding) else 0
 
 
-def _item(
+def _to_item(
     place: tuple[str, ...], record: MemoryRecord, dimensions: int | None, *, vector: bool = True
 ) -> NewItem:
     """Return the item of a record. Listings are by time, so it was written when it was made."""
     value = {name: getattr(record, name) for name in _FIELDS}
-    made = _aware(record.created_at)
+    made = _to_aware(record.created_at)
     return NewItem(
         place,
         record.id,
-        value | {"path": _path(record.scope), "dimensions": dimensions},
+        value | {"path": _to_path(record.scope), "dimensions": dimensions},
         embedding=record.embedding if dimensions and vector else None,
         created_at=made,
         updated_at=made,
@@ -407,7 +407,7 @@ def _as_written(item: StoreItem, value: dict[str, Any]) -> NewItem:
     )
 
 
-def _record(item: StoreItem, vector: list[float] | None = None) -> MemoryRecord:
+def _to_record(item: StoreItem, vector: list[float] | None = None) -> MemoryRecord:
     return MemoryRecord(
         id=item.key, embedding=vector, **{name: item.value[name] for name in _FIELDS}
     )
@@ -416,20 +416,20 @@ def _record(item: StoreItem, vector: list[float] | None = None) -> MemoryRecord:
 # --- Scopes and filters ---------------------------------------------------------------------------
 
 
-def _path(scope: str | None) -> str:
+def _to_path(scope: str | None) -> str:
     """Return a scope with a slash at both ends, so that what is below it begins with it."""
     parts = [part for part in (scope or "").split("/") if part]
     return "".join(f"/{part}" for part in parts) + "/"
 
 
-def _child(scope: str, path: str) -> list[str]:
+def _child_scope(scope: str, path: str) -> list[str]:
     """Return the scope right below *scope* that *path* lies in, if it lies below it."""
-    above = _path(scope)
+    above = _to_path(scope)
     name = path.removeprefix(above).partition("/")[0] if path.startswith(above) else ""
     return [above + name] if name else []
 
 
-def _filter(
+def _to_filter(
     scope_prefix: str | None,
     categories: list[str] | None = None,
     metadata_filter: dict[str, Any] | None = None,
@@ -437,7 +437,7 @@ def _filter(
 ) -> dict[str, Any] | None:
     """Return the filter of the store for CrewAI's conditions; ``None`` for all records."""
     conditions: list[dict[str, Any]] = []
-    if (path := _path(scope_prefix)) != "/":
+    if (path := _to_path(scope_prefix)) != "/":
         # "0" is the character after "/": the paths that begin with this one.
         conditions.append({"path": {"$gte": path, "$lt": path[:-1] + "0"}})
     if categories:
@@ -449,13 +449,13 @@ def _filter(
     return {"$value": {"$and": conditions}} if conditions else None
 
 
-def _aware(time: datetime) -> datetime:
+def _to_aware(time: datetime) -> datetime:
     """Return a time with its zone, which is UTC where CrewAI says none."""
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def _extremes(times: list[datetime]) -> list[datetime]:
-    ordered = sorted(times, key=_aware)
+    ordered = sorted(times, key=_to_aware)
     return [ordered[0], ordered[-1]]
 
 

@@ -83,7 +83,7 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
                 artifact outside of the app, the user and the session.
             NotSerialisable, TooLarge: it cannot be stored; nothing was written.
         """
-        scope = self._scope(app_name, user_id, session_id, filename)
+        scope = self._namespace_of_names(app_name, user_id, session_id, filename)
         part = ensure_part(artifact)
         mime_type = _mime_type(part, app_name, user_id, session_id)
         uri = f"memalchemy://apps/{app_name}/users/{user_id}"
@@ -109,9 +109,9 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
             version: int = head["versions"] - 1
             about |= {"version": version}
             about["canonical_uri"] = f"{uri}/artifacts/{filename}/versions/{version}"
-            versions, contents = _places(scope, head)
-            await self.store.put(versions, _key(version), about, connection=tx)
-            await self.contents.put(contents, _key(version), content, connection=tx)
+            versions, contents = _namespaces_of_file(scope, head)
+            await self.store.put(versions, _key_of_version(version), about, connection=tx)
+            await self.contents.put(contents, _key_of_version(version), content, connection=tx)
         return version
 
     async def load_artifact(
@@ -132,8 +132,8 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
                 there are more than five, one after another.
         """
         for left in range(MAX_REFERENCES, -1, -1):
-            scope = self._scope(app_name, user_id, session_id, filename)
-            found = await self._read(scope, filename, version, is_content=True)
+            scope = self._namespace_of_names(app_name, user_id, session_id, filename)
+            found = await self._read_version(scope, filename, version, is_content=True)
             if found is None:
                 return None
             part = types.Part.model_validate(found)
@@ -155,9 +155,9 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
     ) -> list[str]:
         """Return the names of a user's artifacts, and those of a session, sorted."""
         names: list[str] = []
-        scopes = [self._scope(app_name, user_id, None, USER_PREFIX)]
+        scopes = [self._namespace_of_names(app_name, user_id, None, USER_PREFIX)]
         if session_id is not None:
-            scopes.append(self._scope(app_name, user_id, session_id, ""))
+            scopes.append(self._namespace_of_names(app_name, user_id, session_id, ""))
         for scope in scopes:
             names += await self.store.list_keys(scope, MAX_LIMIT)
         return sorted(names)
@@ -166,18 +166,18 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
         """Delete an artifact with all its versions, if it is there. The next one begins at 0."""
-        scope = self._scope(app_name, user_id, session_id, filename)
+        scope = self._namespace_of_names(app_name, user_id, session_id, filename)
         async with self.db.transaction() as tx:
             head = await self.store.get(scope, filename, connection=tx)
             if head is not None and await self.store.delete(scope, filename, connection=tx):
-                for place in _places(scope, head):
+                for place in _namespaces_of_file(scope, head):
                     await self.store.clear_namespace(place, connection=tx)
 
     async def list_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[int]:
         """Return the numbers of an artifact's versions, in order."""
-        scope = self._scope(app_name, user_id, session_id, filename)
+        scope = self._namespace_of_names(app_name, user_id, session_id, filename)
         head = await self.store.get(scope, filename)
         return [] if head is None else list(range(head["versions"]))
 
@@ -185,11 +185,11 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
         """Return the descriptions of an artifact's versions, in order."""
-        scope = self._scope(app_name, user_id, session_id, filename)
+        scope = self._namespace_of_names(app_name, user_id, session_id, filename)
         head = await self.store.get(scope, filename)
         if head is None:
             return []
-        versions, _ = _places(scope, head)
+        versions, _ = _namespaces_of_file(scope, head)
         items = await self.store.list_items(versions, limit=MAX_LIMIT, order="key")
         return [ArtifactVersion(**item.value) for item in items]
 
@@ -203,11 +203,11 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         version: int | None = None,
     ) -> ArtifactVersion | None:
         """Return the description of a version, the latest by default, or ``None``."""
-        scope = self._scope(app_name, user_id, session_id, filename)
-        found = await self._read(scope, filename, version, is_content=False)
+        scope = self._namespace_of_names(app_name, user_id, session_id, filename)
+        found = await self._read_version(scope, filename, version, is_content=False)
         return None if found is None else ArtifactVersion(**found)
 
-    async def _read(
+    async def _read_version(
         self, scope: tuple[str, ...], filename: str, version: int | None, *, is_content: bool
     ) -> Any:
         head = await self.store.get(scope, filename)
@@ -216,9 +216,11 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         wanted = head["versions"] - 1 if version is None else version
         if not 0 <= wanted < head["versions"]:
             return None
-        return await self.store.get(_places(scope, head)[is_content], _key(wanted))
+        return await self.store.get(
+            _namespaces_of_file(scope, head)[is_content], _key_of_version(wanted)
+        )
 
-    def _scope(
+    def _namespace_of_names(
         self, app_name: str, user_id: str, session_id: str | None, filename: str
     ) -> tuple[str, ...]:
         """Return the namespace of the file names of a user, or of a session."""
@@ -252,14 +254,14 @@ def _mime_type(part: types.Part, app_name: str, user_id: str, session_id: str | 
     return None
 
 
-def _places(
+def _namespaces_of_file(
     scope: tuple[str, ...], head: dict[str, Any]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the namespaces of a file's descriptions and of its contents."""
     return (*scope, head["id"], "versions"), (*scope, head["id"], "contents")
 
 
-def _key(version: int) -> str:
+def _key_of_version(version: int) -> str:
     return f"{version:010d}"
 
 

@@ -26,7 +26,7 @@ from memalchemy.store import LEAVE, Store
 from memalchemy.store.embedding import Embedder
 
 
-def _entry(stored: str | bytes) -> MemoryEntry:
+def _decode_entry(stored: str | bytes) -> MemoryEntry:
     """Return a stored memory. Those of earlier releases are JSON."""
     if isinstance(stored, str) or stored.startswith(b"{"):
         try:
@@ -121,7 +121,7 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
             for event in events
             if event.content is not None
         ]
-        await self._add(app_name, user_id, entries, session_id, revive=False)
+        await self._add_entries(app_name, user_id, entries, session_id, revive=False)
 
     async def add_memory(
         self,
@@ -146,7 +146,7 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
             )
             for memory in memories
         ]
-        await self._add(app_name, user_id, entries, None, revive=True)
+        await self._add_entries(app_name, user_id, entries, None, revive=True)
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
@@ -163,9 +163,9 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
             return SearchMemoryResponse()
         mode: SearchMode = "text" if self.store.embedder is None else "hybrid"
         hits = await self.store.search(
-            self._namespace(app_name, user_id), query, self._limit, mode=mode
+            self._namespace_of(app_name, user_id), query, self._limit, mode=mode
         )
-        return SearchMemoryResponse(memories=[_entry(hit.value["entry"]) for hit in hits])
+        return SearchMemoryResponse(memories=[_decode_entry(hit.value["entry"]) for hit in hits])
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
@@ -173,14 +173,14 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
         """Delete a memory, if it is there; adding its session again does not bring it back."""
         if not memory_id:
             return
-        namespace = self._namespace(app_name, user_id)
+        namespace = self._namespace_of(app_name, user_id)
 
         def deleted(item: StoreItem | None) -> Any:
             return LEAVE if item is None else DELETED
 
         await self.store.change(namespace, memory_id, deleted, metadata=None, index=False)
 
-    async def _add(
+    async def _add_entries(
         self,
         app_name: str,
         user_id: str,
@@ -190,13 +190,13 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
         revive: bool,
     ) -> None:
         """Add entries; with *revive*, those whose memories were deleted, too."""
-        namespace = self._namespace(app_name, user_id)
+        namespace = self._namespace_of(app_name, user_id)
         metadata = None if session_id is None else {"session_id": session_id}
         left = () if revive else (DELETED,)
         given = {
-            entry.id: NewItem(namespace, entry.id, _value(text, entry), metadata)
+            entry.id: NewItem(namespace, entry.id, _to_value(text, entry), metadata)
             for entry in entries
-            if entry.id and (text := _text(entry.content))
+            if entry.id and (text := _text_of(entry.content))
         }
 
         async def add() -> None:
@@ -217,17 +217,17 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
 
         await retry_on_conflict(add, f"the memories of user {user_id!r}")
 
-    def _namespace(self, app_name: str, user_id: str) -> tuple[str, ...]:
+    def _namespace_of(self, app_name: str, user_id: str) -> tuple[str, ...]:
         return (*self.namespace, "memories", app_name, user_id)
 
 
-def _text(content: types.Content) -> str:
+def _text_of(content: types.Content) -> str:
     """Return the text of a content, without the model's thoughts."""
     parts = content.parts or []
     return "\n".join(part.text for part in parts if part.text and not part.thought).strip()
 
 
-def _value(text: str, entry: MemoryEntry) -> dict[str, Any]:
+def _to_value(text: str, entry: MemoryEntry) -> dict[str, Any]:
     """Return the stored value. Bytes have no words, so a search finds those of *text* alone."""
     return {"text": text, "entry": encode_value(storable(dumped(entry)))}
 

@@ -41,18 +41,18 @@ def register(registry: ServiceRegistry | None = None) -> None:
 
 
 def _session_service(uri: str, **_: Any) -> MemalchemySessionService:
-    return MemalchemySessionService(_url(uri))
+    return MemalchemySessionService(_database_url(uri))
 
 
 def _memory_service(uri: str, **_: Any) -> MemalchemyMemoryService:
-    return MemalchemyMemoryService(_url(uri))
+    return MemalchemyMemoryService(_database_url(uri))
 
 
 def _artifact_service(uri: str, **_: Any) -> MemalchemyArtifactService:
-    return MemalchemyArtifactService(_url(uri))
+    return MemalchemyArtifactService(_database_url(uri))
 
 
-def _url(uri: str) -> str | None:
+def _database_url(uri: str) -> str | None:
     """Return the URL of the database; ``None`` for that of the environment."""
     scheme, _, rest = uri.partition(":")
     database = scheme.removeprefix(SCHEME).removeprefix("+")

@@ -100,7 +100,7 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         id_ = check_thread_id((session_id or "").strip() or platform_uuid.new_uuid())
         now = platform_time.get_time()
         delta = _storable_state(state or {})
-        namespace = self._sessions(app_name, user_id, id_)
+        namespace = self._namespace_of_session(app_name, user_id, id_)
         try:
             async with self.db.transaction() as tx:
                 await self.store.put(
@@ -128,16 +128,18 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         of them that are not older.
         """
         id_ = session_id.strip()
-        namespace = self._sessions(app_name, user_id, id_)
+        namespace = self._namespace_of_session(app_name, user_id, id_)
         # The session comes first: if another process appends meanwhile, the session that is
         # returned counts as stale, because its marker is the earlier one.
         items = await self.store.list_items(namespace, limit=MAX_LIMIT, order="key")
         own = next((item for item in items if item.key == SESSION), None)
         if own is None:
             return None
-        events = await self._events(self.log(app_name, user_id), id_, config or GetSessionConfig())
-        app, user = await self._shared_state(app_name, user_id)
-        return _session(own, _own_state(items) | app | user, events)
+        events = await self._read_events(
+            self.log(app_name, user_id), id_, config or GetSessionConfig()
+        )
+        app, user = await self._read_shared_state(app_name, user_id)
+        return _to_session(own, _own_state(items) | app | user, events)
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
@@ -151,14 +153,14 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         found: dict[tuple[str, ...], list[StoreItem]] = {}
         async for item in self.store.iter_items(top, prefix=True, order="key"):
             found.setdefault(item.namespace, []).append(item)
-        app = await self._state(("apps", app_name), State.APP_PREFIX)
+        app = await self._read_state(("apps", app_name), State.APP_PREFIX)
         user_states: dict[str, dict[str, Any]] = {}
         of_users = (*self.namespace, "users", app_name, *users)
         async for item in self.store.iter_items(of_users, prefix=True, order="key"):
             state = user_states.setdefault(item.namespace[-1], {})
             state[State.USER_PREFIX + item.key] = item.value
         sessions = [
-            _session(own, _own_state(items) | app | user_states.get(own.namespace[-2], {}), [])
+            _to_session(own, _own_state(items) | app | user_states.get(own.namespace[-2], {}), [])
             for items in found.values()
             for own in items
             if own.key == SESSION
@@ -170,12 +172,14 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         """Delete a session with its events and its own state, if it is there."""
         id_ = session_id.strip()
         async with self.db.transaction() as tx:
-            await self.store.clear_namespace(self._sessions(app_name, user_id, id_), connection=tx)
+            await self.store.clear_namespace(
+                self._namespace_of_session(app_name, user_id, id_), connection=tx
+            )
             await self.log(app_name, user_id).delete(id_, connection=tx)
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the state of a user, without the prefix ``user:``."""
-        return await self._state(("users", app_name, user_id), "")
+        return await self._read_state(("users", app_name, user_id), "")
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Append an event to a session, and its changes of state to their three scopes.
@@ -202,7 +206,7 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
                 await self._store_event(session, event)
             except _AlreadyStored as known:
                 _check_same(event, known.value)
-                session.state.update(_temporary(event))
+                session.state.update(_temporary_state(event))
                 return event
             return await super().append_event(session, event)
 
@@ -211,15 +215,17 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         app_name, user_id = session.app_name, session.user_id
         stored = to_stored(event)
         log = self.log(app_name, user_id)
-        namespace = self._sessions(app_name, user_id, id_)
+        namespace = self._namespace_of_session(app_name, user_id, id_)
         update = {"update_time": event.timestamp}
         try:
             async with self.db.transaction() as tx:
-                expected = _expected(session) or await self._markerless(session, log, tx)
+                expected = _expected_item(session) or await self._item_without_marker(
+                    session, log, tx
+                )
                 version = await self.store.put(
                     namespace, SESSION, update, expected_version=expected, connection=tx
                 )
-                await self._append(log, id_, event, stored, tx)
+                await self._append_event(log, id_, event, stored, tx)
                 delta = stored["actions"]["state_delta"]
                 await self._change_state((app_name, user_id, id_), delta, tx)
         except Conflict as conflict:
@@ -227,9 +233,9 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
                 raise SessionNotFoundError(f"Session {id_} not found.") from conflict
             raise StaleSessionError(STALE) from conflict
         session.last_update_time = event.timestamp
-        session._storage_update_marker = _marker(version, expected.created_at)
+        session._storage_update_marker = _marker_of(version, expected.created_at)
 
-    async def _append(
+    async def _append_event(
         self, log: ThreadLog, id_: str, event: Event, stored: dict[str, Any], tx: HostConnection
     ) -> None:
         """Append an event under its id.
@@ -247,14 +253,16 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
             found = await log.find(key, thread_id=id_, connection=tx)
             raise _AlreadyStored(found[id_].value) from None
 
-    async def _markerless(self, session: Session, log: ThreadLog, tx: HostConnection) -> StoreItem:
+    async def _item_without_marker(
+        self, session: Session, log: ThreadLog, tx: HostConnection
+    ) -> StoreItem:
         """Return the stored item of a session that this service did not load.
 
         Raises:
             StaleSessionError: it was updated later than *session*, and has another newest event.
         """
         id_ = session.id.strip()
-        namespace = self._sessions(session.app_name, session.user_id, id_)
+        namespace = self._namespace_of_session(session.app_name, session.user_id, id_)
         item = await self.store.get_item(namespace, SESSION, connection=tx)
         if item is None:
             raise SessionNotFoundError(f"Session {id_} not found.")
@@ -279,12 +287,12 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
             elif name.startswith(State.TEMP_PREFIX):
                 continue
             else:
-                namespace, key = self._sessions(*place), f":{name}"
+                namespace, key = self._namespace_of_session(*place), f":{name}"
             items.append(NewItem(namespace, key, value))
         if items:
             await self.store.put_batch(items, connection=tx)
 
-    async def _events(self, log: ThreadLog, id_: str, config: GetSessionConfig) -> list[Event]:
+    async def _read_events(self, log: ThreadLog, id_: str, config: GetSessionConfig) -> list[Event]:
         recent, after = config.num_recent_events, config.after_timestamp
         if recent is None and after is None:
             _, events = await log.scan(id_, lambda _at, value, _mark: Event.model_validate(value))
@@ -298,17 +306,19 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         # Stored times are in microseconds.
         return [event for event in events if after is None or event.timestamp >= after]
 
-    async def _shared_state(
+    async def _read_shared_state(
         self, app_name: str, user_id: str
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        app = await self._state(("apps", app_name), State.APP_PREFIX)
-        return app, await self._state(("users", app_name, user_id), State.USER_PREFIX)
+        app = await self._read_state(("apps", app_name), State.APP_PREFIX)
+        return app, await self._read_state(("users", app_name, user_id), State.USER_PREFIX)
 
-    async def _state(self, place: tuple[str, ...], prefix: str) -> dict[str, Any]:
+    async def _read_state(self, place: tuple[str, ...], prefix: str) -> dict[str, Any]:
         items = await self.store.list_items((*self.namespace, *place), limit=MAX_LIMIT, order="key")
         return {prefix + item.key: item.value for item in items}
 
-    def _sessions(self, app_name: str, user_id: str, session_id: str) -> tuple[str, ...]:
+    def _namespace_of_session(
+        self, app_name: str, user_id: str, session_id: str
+    ) -> tuple[str, ...]:
         return (*self.namespace, "sessions", app_name, user_id, session_id)
 
     @asynccontextmanager
@@ -358,7 +368,7 @@ def _storable_state(state: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _temporary(event: Event) -> dict[str, Any]:
+def _temporary_state(event: Event) -> dict[str, Any]:
     delta = event.actions.state_delta
     return {name: value for name, value in delta.items() if name.startswith(State.TEMP_PREFIX)}
 
@@ -384,7 +394,7 @@ def _comparable(value: Any) -> Any:
     return repr(value)
 
 
-def _session(own: StoreItem, state: dict[str, Any], events: list[Event]) -> Session:
+def _to_session(own: StoreItem, state: dict[str, Any], events: list[Event]) -> Session:
     app_name, user_id, id_ = own.namespace[-3:]
     session = Session(
         app_name=app_name,
@@ -394,7 +404,7 @@ def _session(own: StoreItem, state: dict[str, Any], events: list[Event]) -> Sess
         events=events,
         last_update_time=own.value["update_time"],
     )
-    session._storage_update_marker = _marker(own.version, own.created_at)
+    session._storage_update_marker = _marker_of(own.version, own.created_at)
     return session
 
 
@@ -402,7 +412,7 @@ def _own_state(items: Iterable[StoreItem]) -> dict[str, Any]:
     return {item.key[1:]: item.value for item in items if item.key != SESSION}
 
 
-def _marker(version: int, created_at: datetime) -> str:
+def _marker_of(version: int, created_at: datetime) -> str:
     """Return the revision of a session: a session that was deleted and made anew has another.
 
     It is kept in `Session._storage_update_marker`, as by ADK's own services: a session is no field
@@ -411,7 +421,7 @@ def _marker(version: int, created_at: datetime) -> str:
     return f"{version} {created_at.isoformat()}"
 
 
-def _expected(session: Session) -> StoreItem | None:
+def _expected_item(session: Session) -> StoreItem | None:
     """Return the item that was read with *session*; ``None`` if this service did not load it."""
     version, _, born = (session._storage_update_marker or "").partition(" ")
     if not (version.isdecimal() and born):

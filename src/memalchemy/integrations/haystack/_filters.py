@@ -30,7 +30,7 @@ def native_filter(filters: Mapping[str, Any] | None) -> Filter | None:
     """
     if not filters:
         return None
-    found = _read(filters)
+    found = _convert(filters)
     try:
         filters_of_store.Filter.parse(found)
     except (TypeError, ValueError) as error:
@@ -38,21 +38,21 @@ def native_filter(filters: Mapping[str, Any] | None) -> Filter | None:
     return found
 
 
-def _read(condition: Any) -> Filter:
+def _convert(condition: Any) -> Filter:
     if not isinstance(condition, Mapping):
         raise FilterError(f"a condition is a dict, not {type(condition).__name__}")
-    return _comparison(condition) if "field" in condition else _logic(condition)
+    return _convert_comparison(condition) if "field" in condition else _convert_logic(condition)
 
 
-def _required(condition: Mapping[str, Any], key: str) -> Any:
+def _require_key(condition: Mapping[str, Any], key: str) -> Any:
     if key not in condition:
         raise FilterError(f"the key {key!r} is missing in a filter with {sorted(condition)}")
     return condition[key]
 
 
-def _logic(condition: Mapping[str, Any]) -> Filter:
-    operator = _required(condition, "operator")
-    parts = [_read(one) for one in _required(condition, "conditions")]
+def _convert_logic(condition: Mapping[str, Any]) -> Filter:
+    operator = _require_key(condition, "operator")
+    parts = [_convert(one) for one in _require_key(condition, "conditions")]
     if operator == "AND":
         return {"$and": parts} if parts else EVERYTHING
     if operator == "OR":
@@ -62,29 +62,29 @@ def _logic(condition: Mapping[str, Any]) -> Filter:
     raise FilterError(f"unknown logical operator {operator!r}: known are AND, OR, NOT")
 
 
-def _comparison(condition: Mapping[str, Any]) -> Filter:
-    name, operator = condition["field"], _required(condition, "operator")
-    value = _required(condition, "value")
+def _convert_comparison(condition: Mapping[str, Any]) -> Filter:
+    name, operator = condition["field"], _require_key(condition, "operator")
+    value = _require_key(condition, "value")
     if name in _PRESENT:
-        return _presence(name, operator, value)
+        return _presence_filter(name, operator, value)
     if operator == "==":
-        return _equals(name, value)
+        return _equals_filter(name, value)
     if operator == "!=":
-        return {"$not": _equals(name, value)}
+        return {"$not": _equals_filter(name, value)}
     if operator in ("in", "not in"):
-        found = _is_in(name, value)
+        found = _membership_filter(name, value)
         return found if operator == "in" else {"$not": found}
     if operator in _ORDER:
-        return _ordered(name, _ORDER[operator], value)
+        return _order_filter(name, _ORDER[operator], value)
     known = ", ".join(("==", "!=", "in", "not in", *_ORDER))
     raise FilterError(f"unknown comparison operator {operator!r}: known are {known}")
 
 
-def _field(name: str, operators: Filter) -> Filter:
-    return {"$value": {_path(name): operators}}
+def _field_filter(name: str, operators: Filter) -> Filter:
+    return {"$value": {_path_of_field(name): operators}}
 
 
-def _path(name: str) -> str:
+def _path_of_field(name: str) -> str:
     if name in _FIELDS:
         return f"/{name}"
     first, dot, rest = name.partition(".")
@@ -98,40 +98,42 @@ def _path(name: str) -> str:
     return path
 
 
-def _presence(name: str, operator: str, value: Any) -> Filter:
+def _presence_filter(name: str, operator: str, value: Any) -> Filter:
     if value is not None or operator not in ("==", "!="):
         raise FilterError(f"{name!r} can be compared with None only, by == and !=")
     return {"$value": {_PRESENT[name]: {"$exists": operator == "!="}}}
 
 
-def _equals(name: str, value: Any) -> Filter:
+def _equals_filter(name: str, value: Any) -> Filter:
     if value is None:
-        return {"$value": is_none(_path(name))}
-    same = _field(name, {"$eq": value})
+        return {"$value": is_none(_path_of_field(name))}
+    same = _field_filter(name, {"$eq": value})
     moment = as_datetime(value)
     if moment is None:
         return same
-    return {"$or": [same, _field(name, {"$date": {"$eq": moment}})]}
+    return {"$or": [same, _field_filter(name, {"$date": {"$eq": moment}})]}
 
 
-def _is_in(name: str, values: Any) -> Filter:
+def _membership_filter(name: str, values: Any) -> Filter:
     if not isinstance(values, list):
         raise FilterError(f"'in' and 'not in' take a list, not {type(values).__name__}")
     plain = [one for one in values if one is not None and as_datetime(one) is None]
-    others = [_equals(name, one) for one in values if one is None or as_datetime(one) is not None]
-    found = _field(name, {"$in": plain})
+    others = [
+        _equals_filter(name, one) for one in values if one is None or as_datetime(one) is not None
+    ]
+    found = _field_filter(name, {"$in": plain})
     return {"$or": [found, *others]} if others else found
 
 
-def _ordered(name: str, operator: str, value: Any) -> Filter:
+def _order_filter(name: str, operator: str, value: Any) -> Filter:
     if value is None:
         return NOTHING
     moment = as_datetime(value)
     if moment is not None:
-        return _field(name, {"$date": {operator: moment}})
+        return _field_filter(name, {"$date": {operator: moment}})
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FilterError(
             f"'>', '>=', '<' and '<=' compare numbers and dates in ISO 8601, not this "
             f"{type(value).__name__}"
         )
-    return _field(name, {operator: value})
+    return _field_filter(name, {operator: value})

@@ -94,7 +94,7 @@ class MemalchemyChatMessageStore(HaystackAdapter):
 
         async def attempt() -> int:
             async with self.db.transaction() as tx:
-                return await self._append(chat_history_id, given, tx)
+                return await self._append_messages(chat_history_id, given, tx)
 
         target = f"the history {chat_history_id!r}"
         try:
@@ -131,10 +131,10 @@ class MemalchemyChatMessageStore(HaystackAdapter):
         async with aclosing(entries):
             async for entry in entries:
                 message = ChatMessage.from_dict(entry.value)
-                if _ends_round(message) and len(_rounds(newest)) >= wanted:
+                if _ends_round(message) and len(_split_into_rounds(newest)) >= wanted:
                     break
                 newest.append(message)
-        return [message for one in _rounds(newest)[-wanted:] for message in one]
+        return [message for one in _split_into_rounds(newest)[-wanted:] for message in one]
 
     async def delete_messages_async(self, chat_history_id: str) -> None:
         """Delete a history, if it is there."""
@@ -158,7 +158,7 @@ class MemalchemyChatMessageStore(HaystackAdapter):
             "index_text": self.index_text,
         }
 
-    async def _append(
+    async def _append_messages(
         self, chat_history_id: str, given: Sequence[dict[str, Any]], tx: HostConnection
     ) -> int:
         """Append messages, those without an id under the number of messages before them.
@@ -199,7 +199,7 @@ def _ends_round(message: ChatMessage) -> bool:
     return message.is_from(ChatRole.ASSISTANT) and bool(message.text) and not message.tool_calls
 
 
-def _rounds(newest_first: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
+def _split_into_rounds(newest_first: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
     """Split messages into rounds, the oldest first, as haystack-experimental does."""
     rounds: list[list[ChatMessage]] = []
     current: list[ChatMessage] = []

@@ -102,9 +102,9 @@ class MemalchemyDocumentStore(HaystackAdapter):
     async def filter_documents_async(self, filters: Filters = None) -> list[Document]:
         """Return the documents that *filters* accept, or all, by id."""
         where = native_filter(filters)
-        async with aclosing(self._items(where)) as items:
+        async with aclosing(self._iter_items(where)) as items:
             found = [item async for item in items]
-        return await self._documents(found, self.return_embedding)
+        return await self._to_documents(found, self.return_embedding)
 
     @translated
     async def write_documents_async(
@@ -124,7 +124,9 @@ class MemalchemyDocumentStore(HaystackAdapter):
         ):
             raise ValueError("Please provide a list of Documents.")
         items = [
-            NewItem(self._place, one.id, _value(one), embedding=_vector(one), index=False)
+            NewItem(
+                self._place, one.id, _to_value(one), embedding=_searchable_vector(one), index=False
+            )
             for one in documents
         ]
         versions = await self.store.put_batch(items, if_exists=_IF_EXISTS[policy])
@@ -147,7 +149,7 @@ class MemalchemyDocumentStore(HaystackAdapter):
     @translated
     async def delete_by_filter_async(self, filters: dict[str, Any]) -> int:
         """Delete the documents that *filters* accept; return their number."""
-        return await self.store.delete_matching(self._place, _needed(filters))
+        return await self.store.delete_matching(self._place, _require_filter(filters))
 
     @translated
     async def update_by_filter_async(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
@@ -173,7 +175,7 @@ class MemalchemyDocumentStore(HaystackAdapter):
                 connection=tx,
             )
 
-        return await self.store.change_matching(self._place, _needed(filters), update)
+        return await self.store.change_matching(self._place, _require_filter(filters), update)
 
     @translated
     async def count_documents_by_filter_async(self, filters: dict[str, Any]) -> int:
@@ -181,7 +183,7 @@ class MemalchemyDocumentStore(HaystackAdapter):
         where = native_filter(filters)
         if where is None:
             return await self.store.count(self._place)
-        async with aclosing(self._items(where)) as items:
+        async with aclosing(self._iter_items(where)) as items:
             return sum([1 async for _ in items])
 
     @translated
@@ -194,8 +196,8 @@ class MemalchemyDocumentStore(HaystackAdapter):
         page.
         """
         fields = check_list(metadata_fields, "metadata_fields")
-        values: dict[str, set[Any]] = {_bare(field): set() for field in fields}
-        async with aclosing(self._metadata(filters)) as found:
+        values: dict[str, set[Any]] = {_without_meta_prefix(field): set() for field in fields}
+        async with aclosing(self._iter_metadata(filters)) as found:
             async for meta in found:
                 for name, seen in values.items():
                     if meta.get(name) is not None:
@@ -209,9 +211,9 @@ class MemalchemyDocumentStore(HaystackAdapter):
         This reads all documents, page by page; of several types of a field one counts.
         """
         types: dict[str, str] = {}
-        async with aclosing(self._metadata(None)) as found:
+        async with aclosing(self._iter_metadata(None)) as found:
             async for meta in found:
-                types |= {name: _type(one) for name, one in meta.items() if one is not None}
+                types |= {name: _type_name(one) for name, one in meta.items() if one is not None}
         return {name: {"type": type_} for name, type_ in types.items()}
 
     @translated
@@ -221,10 +223,10 @@ class MemalchemyDocumentStore(HaystackAdapter):
         Both are ``None`` as well if the values have no common order. This reads all documents, page
         by page.
         """
-        name = _bare(metadata_field)
+        name = _without_meta_prefix(metadata_field)
         least: Any = None
         most: Any = None
-        async with aclosing(self._metadata(None)) as found:
+        async with aclosing(self._iter_metadata(None)) as found:
             async for meta in found:
                 value = meta.get(name)
                 if not isinstance(value, int | float | str):
@@ -250,9 +252,9 @@ class MemalchemyDocumentStore(HaystackAdapter):
         Values of different types are different values. With *search_term* those whose text has it
         in any case. This reads the documents that *filters* accept, page by page.
         """
-        name, wanted = _bare(metadata_field), (search_term or "").lower()
+        name, wanted = _without_meta_prefix(metadata_field), (search_term or "").lower()
         values: dict[tuple[str, Any], Any] = {}
-        async with aclosing(self._metadata(filters)) as found:
+        async with aclosing(self._iter_metadata(filters)) as found:
             async for meta in found:
                 value = meta.get(name)
                 if value is not None and wanted in str(value).lower():
@@ -281,8 +283,8 @@ class MemalchemyDocumentStore(HaystackAdapter):
         near = await self.store.search_by_embedding(
             self._place, query_embedding, top_k, filter=native_filter(filters)
         )
-        scores = [self._score(one.distance or 0.0, scale_score) for one in near]
-        return await self._documents([one.item for one in near], return_embedding, scores)
+        scores = [self._to_score(one.distance or 0.0, scale_score) for one in near]
+        return await self._to_documents([one.item for one in near], return_embedding, scores)
 
     @translated
     async def keyword_retrieval_async(
@@ -295,7 +297,7 @@ class MemalchemyDocumentStore(HaystackAdapter):
         if not query:
             raise ValueError("query should be a non-empty string")
         hits = await self.store.search(self._place, query, top_k, filter=native_filter(filters))
-        return await self._documents(hits, False, [hit.score for hit in hits])
+        return await self._to_documents(hits, False, [hit.score for hit in hits])
 
     count_documents: Final = blocking(count_documents_async)
     filter_documents: Final = blocking(filter_documents_async)
@@ -319,15 +321,15 @@ class MemalchemyDocumentStore(HaystackAdapter):
             "index_text": self.index_text,
         }
 
-    def _items(self, where: dict[str, Any] | None) -> AsyncGenerator[StoreItem]:
+    def _iter_items(self, where: dict[str, Any] | None) -> AsyncGenerator[StoreItem]:
         return self.store.iter_items(self._place, filter=where, order="key")
 
-    async def _metadata(self, filters: Filters) -> AsyncGenerator[dict[str, Any]]:
-        async with aclosing(self._items(native_filter(filters))) as items:
+    async def _iter_metadata(self, filters: Filters) -> AsyncGenerator[dict[str, Any]]:
+        async with aclosing(self._iter_items(native_filter(filters))) as items:
             async for item in items:
                 yield item.value["meta"]
 
-    async def _documents(
+    async def _to_documents(
         self,
         items: Sequence[StoreItem],
         with_embedding: bool,
@@ -342,20 +344,20 @@ class MemalchemyDocumentStore(HaystackAdapter):
         for at, item in enumerate(items):
             embedding = None
             if with_embedding:
-                embedding = _exact(item.value)
+                embedding = _exact_embedding(item.value)
                 if embedding is None:
                     embedding = vectors.get((item.namespace, item.key))
             score = item.value.get("score") if scores is None else scores[at]
-            found.append(_document(item, embedding, score))
+            found.append(_to_document(item, embedding, score))
         return found
 
-    def _score(self, distance: float, scaled: bool) -> float:
+    def _to_score(self, distance: float, scaled: bool) -> float:
         if self.embedding_similarity_function == "cosine":
             return 1 - distance / 2 if scaled else 1 - distance
         return float(expit(-distance / DOT_PRODUCT_SCALE)) if scaled else -distance
 
 
-def _value(document: Document) -> dict[str, Any]:
+def _to_value(document: Document) -> dict[str, Any]:
     """Return what is stored of a document besides its vector.
 
     The metadata are not the item's own: databases change their types. The vector lies in float32;
@@ -377,7 +379,7 @@ def _value(document: Document) -> dict[str, Any]:
     return value
 
 
-def _vector(document: Document) -> list[float] | None:
+def _searchable_vector(document: Document) -> list[float] | None:
     """Return the embedding to be searched; one of zeros has no direction, and is not."""
     embedding = document.embedding
     return embedding if embedding is not None and any(embedding) else None
@@ -387,14 +389,14 @@ def _is_in_table(value: Mapping[str, Any]) -> bool:
     return "dimensions" in value and "embedding" not in value
 
 
-def _exact(value: Mapping[str, Any]) -> list[float] | None:
+def _exact_embedding(value: Mapping[str, Any]) -> list[float] | None:
     if "embedding" not in value:
         return None
     numbers: list[float] = np.frombuffer(value["embedding"], dtype="<f8").tolist()
     return numbers
 
 
-def _document(item: StoreItem, embedding: list[float] | None, score: float | None) -> Document:
+def _to_document(item: StoreItem, embedding: list[float] | None, score: float | None) -> Document:
     value = item.value
     blob, sparse = value.get("blob"), value.get("sparse_embedding")
     return Document(
@@ -408,18 +410,18 @@ def _document(item: StoreItem, embedding: list[float] | None, score: float | Non
     )
 
 
-def _needed(filters: dict[str, Any]) -> dict[str, Any]:
+def _require_filter(filters: dict[str, Any]) -> dict[str, Any]:
     where = native_filter(filters)
     if where is None:
         raise FilterError("filters are empty; delete_all_documents() deletes all documents")
     return where
 
 
-def _bare(field: str) -> str:
+def _without_meta_prefix(field: str) -> str:
     return field.removeprefix("meta.")
 
 
-def _type(value: Any) -> str:
+def _type_name(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     return "int" if isinstance(value, int) else "float" if isinstance(value, float) else "keyword"

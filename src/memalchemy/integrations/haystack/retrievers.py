@@ -25,7 +25,7 @@ class _Retriever:
             )
         self.document_store = document_store
         self.filters = filters
-        self.top_k: int = _limit(top_k, 1)
+        self.top_k: int = _check_top_k(top_k, 1)
         self.filter_policy: FilterPolicy = (
             FilterPolicy.from_str(filter_policy)
             if isinstance(filter_policy, str)
@@ -54,7 +54,7 @@ class _Retriever:
     def _search(self, filters: dict[str, Any] | None, top_k: int | None) -> dict[str, Any]:
         return {
             "filters": apply_filter_policy(self.filter_policy, self.filters, filters),
-            "top_k": self.top_k if top_k is None else _limit(top_k, 0),
+            "top_k": self.top_k if top_k is None else _check_top_k(top_k, 0),
         }
 
 
@@ -98,7 +98,7 @@ class MemalchemyEmbeddingRetriever(_Retriever):
         return_embedding: bool | None = None,
     ) -> dict[str, list[Document]]:
         """Return the documents, the most similar first; without *top_k*, as many as always."""
-        options = self._all(filters, top_k, scale_score, return_embedding)
+        options = self._arguments_of_search(filters, top_k, scale_score, return_embedding)
         return {"documents": self.document_store.embedding_retrieval(query_embedding, **options)}
 
     @component.output_types(documents=list[Document])
@@ -111,14 +111,14 @@ class MemalchemyEmbeddingRetriever(_Retriever):
         return_embedding: bool | None = None,
     ) -> dict[str, list[Document]]:
         """Do as `run`, and do not block the event loop."""
-        options = self._all(filters, top_k, scale_score, return_embedding)
+        options = self._arguments_of_search(filters, top_k, scale_score, return_embedding)
         found = await self.document_store.embedding_retrieval_async(query_embedding, **options)
         return {"documents": found}
 
     def _options(self) -> dict[str, Any]:
         return {"scale_score": self.scale_score, "return_embedding": self.return_embedding}
 
-    def _all(
+    def _arguments_of_search(
         self,
         filters: dict[str, Any] | None,
         top_k: int | None,
@@ -170,7 +170,7 @@ class MemalchemyKeywordRetriever(_Retriever):
         return {"documents": await self.document_store.keyword_retrieval_async(query, **options)}
 
 
-def _limit(top_k: int, least: int) -> int:
+def _check_top_k(top_k: int, least: int) -> int:
     if top_k < least:
         raise ValueError(f"top_k must be at least {least}, but is {top_k}")
     return top_k

@@ -62,7 +62,7 @@ class MemalchemyCache(LangChainAdapter, BaseCache):
 
     async def alookup(self, prompt: str, llm_string: str) -> list[Generation] | None:
         """Return the answer to *prompt* by the model with these settings, or ``None``."""
-        found = await self.store.get(self.namespace, _key(prompt, llm_string))
+        found = await self.store.get(self.namespace, _key_of_prompt(prompt, llm_string))
         return None if found is None else [_to_generation(one) for one in found]
 
     lookup = blocking(alookup)
@@ -75,7 +75,7 @@ class MemalchemyCache(LangChainAdapter, BaseCache):
             NotSerialisable, TooLarge: it cannot be stored.
         """
         records = [_to_record(one) for one in return_val]
-        await self.store.put(self.namespace, _key(prompt, llm_string), records)
+        await self.store.put(self.namespace, _key_of_prompt(prompt, llm_string), records)
 
     update = blocking(aupdate)
 
@@ -88,7 +88,7 @@ class MemalchemyCache(LangChainAdapter, BaseCache):
         self.wait(self.aclear())
 
 
-def _key(prompt: str, llm_string: str) -> str:
+def _key_of_prompt(prompt: str, llm_string: str) -> str:
     return sha256(json.dumps([prompt, llm_string]).encode()).hexdigest()
 
 

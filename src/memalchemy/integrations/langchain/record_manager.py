@@ -66,7 +66,7 @@ class MemalchemyRecordManager(LangChainAdapter, RecordManager):
             ValueError: the numbers of *keys* and *group_ids* differ; or the database's clock is
                 behind *time_at_least*.
         """
-        items = self._items(keys, group_ids, self.get_time(), time_at_least)
+        items = self._new_items(keys, group_ids, self.get_time(), time_at_least)
         self.wait(self.store.put_batch(items))
 
     async def aupdate(
@@ -77,7 +77,7 @@ class MemalchemyRecordManager(LangChainAdapter, RecordManager):
         time_at_least: float | None = None,
     ) -> None:
         """Write records, as `update`."""
-        items = self._items(keys, group_ids, await self.aget_time(), time_at_least)
+        items = self._new_items(keys, group_ids, await self.aget_time(), time_at_least)
         await self.store.put_batch(items)
 
     async def aexists(self, keys: Sequence[str]) -> list[bool]:
@@ -123,7 +123,7 @@ class MemalchemyRecordManager(LangChainAdapter, RecordManager):
 
     delete_keys = blocking(adelete_keys)
 
-    def _items(
+    def _new_items(
         self,
         keys: Sequence[str],
         group_ids: Sequence[str | None] | None,

@@ -97,10 +97,10 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
             NotSerialisable, TooLarge: a text, its metadata or its id cannot be stored. Metadata is
                 JSON of up to 32,000 bytes.
         """
-        _refuse(kwargs)
-        given, ids = check_list(texts, "texts"), _ids(ids)
+        _refuse_unknown(kwargs)
+        given, ids = check_list(texts, "texts"), _check_ids(ids)
         vectors = self.embedding.embed_documents(given)
-        return self.wait(self._put(given, vectors, metadatas, ids, ttl))
+        return self.wait(self._put_texts(given, vectors, metadatas, ids, ttl))
 
     async def aadd_texts(
         self,
@@ -113,14 +113,14 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """Add texts, as `add_texts`."""
-        _refuse(kwargs)
-        given, ids = check_list(texts, "texts"), _ids(ids)
+        _refuse_unknown(kwargs)
+        given, ids = check_list(texts, "texts"), _check_ids(ids)
         vectors = await self.embedding.aembed_documents(given)
-        return await self._put(given, vectors, metadatas, ids, ttl)
+        return await self._put_texts(given, vectors, metadatas, ids, ttl)
 
     async def adelete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
         """Delete the documents with these ids, in one transaction; all, if *ids* is ``None``."""
-        _refuse(kwargs)
+        _refuse_unknown(kwargs)
         if ids is None:
             await self.store.clear_namespace(self.namespace)
         else:
@@ -137,17 +137,17 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
         """Return the documents with these ids that exist, in the order of *ids*."""
         places = [(self.namespace, id_) for id_ in check_list(ids, "ids")]
         found = await self.store.get_items(places)
-        return [_document(item) for item in found.values()]
+        return [_to_document(item) for item in found.values()]
 
     get_by_ids = blocking(aget_by_ids)
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Return the *k* documents that are the most similar to *query*, the best first."""
-        return _documents(self.similarity_search_with_score(query, k, **kwargs))
+        return _to_documents(self.similarity_search_with_score(query, k, **kwargs))
 
     async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Search as `similarity_search`."""
-        return _documents(await self.asimilarity_search_with_score(query, k, **kwargs))
+        return _to_documents(await self.asimilarity_search_with_score(query, k, **kwargs))
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
         """Search as `similarity_search`, and return each document with its score, 0 to 1."""
@@ -161,13 +161,13 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
         self, embedding: list[float], k: int = 4, **kwargs: Any
     ) -> list[Document]:
         """Return the *k* documents whose vectors are the nearest to *embedding*."""
-        return _documents(self.wait(self._search(None, embedding, k, **kwargs)))
+        return _to_documents(self.wait(self._search(None, embedding, k, **kwargs)))
 
     async def asimilarity_search_by_vector(
         self, embedding: list[float], k: int = 4, **kwargs: Any
     ) -> list[Document]:
         """Search as `similarity_search_by_vector`."""
-        return _documents(await self._search(None, embedding, k, **kwargs))
+        return _to_documents(await self._search(None, embedding, k, **kwargs))
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
@@ -243,7 +243,7 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
 
     # --- Shared by the methods above --------------------------------------------------------------
 
-    async def _put(
+    async def _put_texts(
         self,
         texts: list[str],
         vectors: Sequence[Sequence[float]],
@@ -275,9 +275,9 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
         mode: SearchMode = "vector",
         **others: Any,
     ) -> Scored:
-        _refuse(others)
-        found = await self._hits(query, vector, k, filter, mode)
-        return [(_document(hit), hit.score or 0.0) for hit in found]
+        _refuse_unknown(others)
+        found = await self._search_hits(query, vector, k, filter, mode)
+        return [(_to_document(hit), hit.score or 0.0) for hit in found]
 
     async def _search_diverse(
         self,
@@ -289,14 +289,14 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
         filter: Mapping[str, Any] | None = None,
         **others: Any,
     ) -> list[Document]:
-        _refuse(others)
-        found = await self._hits(None, vector, fetch_k, filter, "vector")
+        _refuse_unknown(others)
+        found = await self._search_hits(None, vector, fetch_k, filter, "vector")
         ranked = [Ranked(hit, hit.score or 0.0) for hit in found]
         model = self.store.settings.model_of(None)
         chosen = await diversify(self.db, ranked, share, k, model, None)
-        return [_document(one.item) for one in chosen]
+        return [_to_document(one.item) for one in chosen]
 
-    async def _hits(
+    async def _search_hits(
         self,
         query: str | None,
         vector: Sequence[float],
@@ -320,20 +320,20 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
         return float
 
 
-def _refuse(unknown: Mapping[str, Any]) -> None:
+def _refuse_unknown(unknown: Mapping[str, Any]) -> None:
     if unknown:
         raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
 
 
-def _ids(given: Sequence[str | None] | None) -> list[str | None] | None:
+def _check_ids(given: Sequence[str | None] | None) -> list[str | None] | None:
     return None if given is None else check_list(given, "ids")
 
 
-def _document(item: StoreItem) -> Document:
+def _to_document(item: StoreItem) -> Document:
     return Document(id=item.key, page_content=item.value, metadata=item.metadata)
 
 
-def _documents(scored: Scored) -> list[Document]:
+def _to_documents(scored: Scored) -> list[Document]:
     return [document for document, _ in scored]
 
 

@@ -48,12 +48,12 @@ class OpBatcher:
             waiting.append(call)
         else:
             waiting = self._waiting[loop] = [call]
-            worker = _detached.create_task(self._work(loop, waiting))
+            worker = _detached.create_task(self._run_waiting(loop, waiting))
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
         return await call.future
 
-    async def _work(self, loop: asyncio.AbstractEventLoop, waiting: list[Call]) -> None:
+    async def _run_waiting(self, loop: asyncio.AbstractEventLoop, waiting: list[Call]) -> None:
         try:
             while waiting:
                 calls = [call for call in waiting if not call.future.done()]
@@ -72,13 +72,13 @@ class OpBatcher:
             results = await asyncio.create_task(self._run_ops(ops), context=calls[0].context)
         except (TypeError, ValueError) as error:
             if len(calls) == 1:
-                _fail(calls[0], error)
+                _fail_call(calls[0], error)
             else:  # an invalid operation must not fail the others
                 for call in calls:
                     await self._run_alone(call)
         except Exception as error:  # noqa: BLE001 - raised in the tasks that wait
             for call in calls:
-                _fail(call, error)
+                _fail_call(call, error)
         except BaseException:
             for call in calls:
                 call.future.cancel()
@@ -92,7 +92,7 @@ class OpBatcher:
         try:
             (result,) = await asyncio.create_task(self._run_ops([call.op]), context=call.context)
         except Exception as error:  # noqa: BLE001 - raised in the task that waits
-            _fail(call, error)
+            _fail_call(call, error)
         else:
             if not call.future.done():
                 call.future.set_result(result)
@@ -103,6 +103,6 @@ class OpBatcher:
         return await run(ops)
 
 
-def _fail(call: Call, error: Exception) -> None:
+def _fail_call(call: Call, error: Exception) -> None:
     if not call.future.done():
         call.future.set_exception(error)

@@ -81,22 +81,22 @@ def parse(ops: Iterable[Op], root: tuple[str, ...], index: IndexConfig | None) -
             if op.refresh_ttl:
                 batch.refreshing.add(name)
         elif isinstance(op, SearchOp):
-            batch.searches[at] = _search(op, root, embeds=index is not None)
+            batch.searches[at] = _to_search(op, root, embeds=index is not None)
         elif isinstance(op, ListNamespacesOp):
             check_limit(op.limit), check_limit(op.offset)
             batch.listings[at] = op
         elif isinstance(op, PutOp):
-            batch.puts[(*root, *op.namespace), op.key] = _checked(op)
+            batch.puts[(*root, *op.namespace), op.key] = _check_put(op)
         else:
             raise ValueError(f"unknown operation {type(op).__name__}")
     if index is not None:
         for name, put in batch.puts.items():
             if put.value is not None and put.index is not False:
-                batch.texts[name] = list(_texts(put.value, put.index, index))
+                batch.texts[name] = list(_texts_to_embed(put.value, put.index, index))
     return batch
 
 
-def _search(op: SearchOp, root: tuple[str, ...], *, embeds: bool) -> Search:
+def _to_search(op: SearchOp, root: tuple[str, ...], *, embeds: bool) -> Search:
     wanted = native_filter(op.filter)
     Filter.parse(wanted)
     query = op.query if embeds and op.query else None
@@ -104,7 +104,7 @@ def _search(op: SearchOp, root: tuple[str, ...], *, embeds: bool) -> Search:
     return Search((*root, *op.namespace_prefix), query, wanted, limit, offset, op.refresh_ttl)
 
 
-def _checked(op: PutOp) -> PutOp:
+def _check_put(op: PutOp) -> PutOp:
     if op.value is not None and not isinstance(op.value, Mapping):
         raise TypeError(f"a value is a mapping, not a {type(op.value).__name__}")
     if op.ttl is not None and not op.ttl > 0:
@@ -136,15 +136,15 @@ def native_filter(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """
     if not given:
         return None
-    return {"$value": {"$and": [*_conditions("", given)]}}
+    return {"$value": {"$and": [*_conditions_of_mapping("", given)]}}
 
 
-def _conditions(parent: str, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _conditions_of_mapping(parent: str, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name, wanted in given.items():
-        yield from _condition(pointer(parent, str(name)), name, wanted)
+        yield from _conditions_of_value(pointer(parent, str(name)), name, wanted)
 
 
-def _condition(field: str, name: Any, wanted: Any) -> Iterator[dict[str, Any]]:
+def _conditions_of_value(field: str, name: Any, wanted: Any) -> Iterator[dict[str, Any]]:
     """Yield conditions that mean what LangGraph's store in memory means by *wanted*.
 
     What is missing is ``None`` to it, as for ``dict.get``.
@@ -164,7 +164,7 @@ def _condition(field: str, name: Any, wanted: Any) -> Iterator[dict[str, Any]]:
             yield {field: others}
     elif isinstance(wanted, Mapping):
         yield {field: {"$type": "object"}}
-        yield from _conditions(field, wanted)
+        yield from _conditions_of_mapping(field, wanted)
     elif isinstance(wanted, (list, tuple)) and any(
         isinstance(one, (Mapping, list, tuple)) for one in wanted
     ):
@@ -172,12 +172,12 @@ def _condition(field: str, name: Any, wanted: Any) -> Iterator[dict[str, Any]]:
         yield {pointer(field, len(wanted)): {"$exists": False}}
         yield {pointer(field, len(wanted) - 1): {"$exists": True}}
         for at, one in enumerate(wanted):
-            yield from _condition(pointer(field, at), name, one)
+            yield from _conditions_of_value(pointer(field, at), name, one)
     else:
         yield equals(field, wanted)
 
 
-def _texts(
+def _texts_to_embed(
     value: Mapping[str, Any], paths: list[str] | None, index: IndexConfig
 ) -> Iterable[tuple[str, str]]:
     """Yield the texts to embed of a value; an empty text has no direction and is left out."""

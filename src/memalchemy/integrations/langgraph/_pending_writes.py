@@ -63,7 +63,7 @@ def _is_later(later: Places, earlier: Places, changed: Sequence[tuple[str, int]]
     if earlier.keys() - later.keys() or any(index >= 0 for _, index in changed):
         return False
     grew = bool(later.keys() - earlier.keys())
-    before, after = dict(_answers(earlier)), dict(_answers(later))
+    before, after = dict(_answers_by_task(earlier)), dict(_answers_by_task(later))
     for task, answers in after.items():
         known = before.get(task, [])
         if answers[: len(known)] != known:
@@ -79,7 +79,7 @@ def _is_later(later: Places, earlier: Places, changed: Sequence[tuple[str, int]]
     )
 
 
-def _answers(writes: Places) -> Iterator[tuple[str, list[Any]]]:
+def _answers_by_task(writes: Places) -> Iterator[tuple[str, list[Any]]]:
     """Yield each task that was answered, with its answers in order."""
     for (task, index), one in writes.items():
         if index == ANSWER:

@@ -172,7 +172,7 @@ def has_value(state: Mapping[str, Any], channel: str) -> bool:
     return bool(state.get(channel_key(channel), EMPTY) != EMPTY)
 
 
-def _channels(state: Mapping[str, Any]) -> Iterator[str]:
+def _channels_of(state: Mapping[str, Any]) -> Iterator[str]:
     """Yield the channels of a state's keys, the inverse of `channel_key`."""
     for key in state:
         if key not in (ENVELOPE, METADATA, NAMESPACE):
@@ -239,7 +239,7 @@ def from_state(
     checkpoint = loads(serde, state[ENVELOPE]) | {"id": checkpoint_id}
     checkpoint["channel_values"] = {
         channel: loads(serde, state[channel_key(channel)])
-        for channel in dict.fromkeys([*checkpoint["channel_versions"], *_channels(state)])
+        for channel in dict.fromkeys([*checkpoint["channel_versions"], *_channels_of(state)])
         if has_value(state, channel)
     }
     return cast(Checkpoint, checkpoint), cast(CheckpointMetadata, loads(serde, state[METADATA]))

@@ -94,7 +94,7 @@ class RawSerializer:
         if not isinstance(stored, bytes | bytearray | memoryview | str):
             raise Unusable("has a value that is no bytes")
         if kind == "msgpack":
-            return unpack_foreign(stored, self._extension)
+            return unpack_foreign(stored, self._note_extension)
         if kind == "json":
             check_json(stored)
             return JsonPlusSerializer(allowed_msgpack_modules=None).loads_typed(data)
@@ -104,9 +104,9 @@ class RawSerializer:
             return bytearray(stored)
         return bytes(stored) if kind == "bytes" else Packed(kind, bytes(stored))
 
-    def _extension(self, code: int, data: bytes) -> ormsgpack.Ext:
+    def _note_extension(self, code: int, data: bytes) -> ormsgpack.Ext:
         """Note the class of an object, and those of the objects in it; leave it as it is."""
-        inner = unpack_extension(data, self._extension)
+        inner = unpack_extension(data, self._note_extension)
         if code in _OF_CLASSES:
             self.classes.add((inner[0], inner[1]))
         return ormsgpack.Ext(code, data)
@@ -235,7 +235,7 @@ class Source(ABC):
         left_out: list[str] = []
         read = [
             read_or_leave(
-                lambda row=row: self._write(row),  # type: ignore[misc]
+                lambda row=row: self._to_write(row),  # type: ignore[misc]
                 f"write {row['idx']} of task {row['task_id']}",
                 left_out,
             )
@@ -244,7 +244,7 @@ class Source(ABC):
         made = [one for one in read if one is not None]
         return sorted(made, key=lambda one: (one.task_path, one.task_id, one.index)), left_out
 
-    def _write(self, row: Mapping[str, Any]) -> PendingWrite:
+    def _to_write(self, row: Mapping[str, Any]) -> PendingWrite:
         kind, value, path = row["type"] or "null", row["value"], row["task_path"] or ""
         if not isinstance(kind, str) or not isinstance(path, str):
             raise Unusable("has a type or a path that is no text")
@@ -278,9 +278,9 @@ class Source(ABC):
             page: list[StoredItem] = []
             left_out: list[str] = []
             for row in rows:
-                vectors = await self._vectors(row)
+                vectors = await self._read_vectors(row)
                 name = f"{row['prefix']}/{row['key']}"
-                made = read_or_leave(lambda: _item(row, vectors), name, left_out)  # noqa: B023
+                made = read_or_leave(lambda: _to_item(row, vectors), name, left_out)  # noqa: B023
                 if made is not None:
                     page.append(made)
             yield page, left_out
@@ -293,7 +293,7 @@ class Source(ABC):
         """Return the expression that compares a column by its bytes."""
         return column
 
-    async def _vectors(self, row: Mapping[str, Any]) -> Rows:
+    async def _read_vectors(self, row: Mapping[str, Any]) -> Rows:
         if not self.has_vectors:
             return []
         return await self.rows(
@@ -304,14 +304,14 @@ class Source(ABC):
         )
 
 
-def _item(row: Mapping[str, Any], vectors: Rows) -> StoredItem:
+def _to_item(row: Mapping[str, Any], vectors: Rows) -> StoredItem:
     value, minutes = row["value"], row.get("ttl_minutes")
     value = value if isinstance(value, dict) else parse_json(value)
     if not isinstance(value, dict):
         raise Unusable("is no JSON object")
     if isinstance(minutes, bool) or not isinstance(minutes, int | float | None):
         raise Unusable("has a lifetime that is no number")
-    made = {text_field(one, "field_name"): _floats(one["vector"]) for one in vectors}
+    made = {text_field(one, "field_name"): _parse_floats(one["vector"]) for one in vectors}
     return StoredItem(
         tuple(text_field(row, "prefix").split(".")),
         text_field(row, "key"),
@@ -336,7 +336,7 @@ def by_path(vectors: Mapping[str, list[float]]) -> dict[str, list[list[float]]]:
     return {path: [vector for _, vector in sorted(some)] for path, some in parts.items()}
 
 
-def _floats(vector: Any) -> list[float]:
+def _parse_floats(vector: Any) -> list[float]:
     if isinstance(vector, str):
         return [float(number) for number in vector.strip("[]").split(",")]
     return array("f", bytes(vector)).tolist()
@@ -355,11 +355,11 @@ async def open_source(url: str, *, schema: str | None = None) -> AsyncIterator[S
     """
     scheme, separator, rest = url.partition("://")
     if url.startswith("sqlite:"):
-        opening = _sqlite(parse_url(url).path or ":memory:")
+        opening = _open_sqlite(parse_url(url).path or ":memory:")
     elif not separator:
-        opening = _sqlite(url)
+        opening = _open_sqlite(url)
     elif scheme.startswith("postgres"):
-        opening = _postgresql(f"postgresql://{rest}", schema)
+        opening = _open_postgresql(f"postgresql://{rest}", schema)
     else:
         raise ValueError(
             "LangGraph has tables in SQLite or PostgreSQL only: give the path of a file, "
@@ -386,7 +386,7 @@ class _Sqlite(Source):
 
 
 @asynccontextmanager
-async def _sqlite(path: str) -> AsyncIterator[Source]:
+async def _open_sqlite(path: str) -> AsyncIterator[Source]:
     try:
         import aiosqlite
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -426,7 +426,7 @@ class _Postgresql(Source):
 
 
 @asynccontextmanager
-async def _postgresql(url: str, schema: str | None) -> AsyncIterator[Source]:
+async def _open_postgresql(url: str, schema: str | None) -> AsyncIterator[Source]:
     try:
         import psycopg
         from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver

@@ -154,12 +154,14 @@ class _Import:
             below = [one for one in namespaces if one and isinstance(one, str)]
             if not isinstance(thread_id, str):
                 report.threads += 1
-                self._lose(f"thread {thread_id!r} has an id that is no text")
+                self._note_lost_checkpoint(f"thread {thread_id!r} has an id that is no text")
                 continue
             for one in namespaces:
                 if not isinstance(one, str):
-                    self._lose(f"thread {thread_id!r}: namespace {one!r} is no text")
-            root, *logs = [await self._log(thread_id, ns) for ns in ("", *below)]
+                    self._note_lost_checkpoint(
+                        f"thread {thread_id!r}: namespace {one!r} is no text"
+                    )
+            root, *logs = [await self._log_of_namespace(thread_id, ns) for ns in ("", *below)]
             count = sum(len(log.checkpoint_ids) for log in (root, *logs))
             done = report.done
             self._gone.clear()
@@ -167,15 +169,15 @@ class _Import:
             report.threads += 1
             count -= len(self._gone)
             total += count
-            self._count(outcome, count)
+            self._count_outcome(outcome, count)
             self.advance(done + count - report.done)
         report.checkpoints = total
 
-    def _lose(self, problem: str) -> None:
+    def _note_lost_checkpoint(self, problem: str) -> None:
         self.report.bad_checkpoints += 1
         self.report.problems.append(problem)
 
-    def _count(self, outcome: ImportOutcome, checkpoints: int) -> None:
+    def _count_outcome(self, outcome: ImportOutcome, checkpoints: int) -> None:
         report = self.report
         bad = sum(_is_of_checkpoint(one) for one in outcome.left_out)
         left = max(0, checkpoints - outcome.written - bad)
@@ -195,7 +197,7 @@ class _Import:
             problems.append(f"thread {outcome.name!r}: {outcome.problem}")
         report.problems += [f"thread {outcome.name!r}: left out: {one}" for one in outcome.left_out]
 
-    async def _log(self, thread_id: str, checkpoint_ns: str) -> ImportedThread:
+    async def _log_of_namespace(self, thread_id: str, checkpoint_ns: str) -> ImportedThread:
         """Return the log of a checkpoint namespace, which has the checkpoints sorted by id."""
 
         async def load(checkpoint_id: str) -> NewCheckpoint | None:
@@ -206,7 +208,7 @@ class _Import:
                 return None
             state = records.to_state(RAW, checkpoint_ns, found.checkpoint, found.metadata, {})
             _check_state(checkpoint_id, state, found)
-            parent_id = _parent(found)
+            parent_id = _parent_id(found)
             known = records.filterable(found.metadata, checkpoint_ns)
             writes, left_out = await self.source.pending(*place)
             return NewCheckpoint(
@@ -244,50 +246,50 @@ class _Import:
             now = datetime.now(UTC)
             alive = [one for one in page if one.expires_at is None or one.expires_at > now]
             report.expired += len(page) - len(alive)
-            there, alive = await self._items_there(store, alive)
+            there, alive = await self._find_items(store, alive)
             new = []
             for one in alive:
-                found = there.get(_name(one))
-                if found is not None and _same_item(found, one):
+                found = there.get(_name_of_item(one))
+                if found is not None and _is_same_item(found, one):
                     report.unchanged_items += 1
                 elif found is None or on_conflict == "replace":
                     new.append(one)
                 else:
                     report.conflicting_items += 1
                     problems = report.skipped if on_conflict == "skip" else report.problems
-                    problems.append(f"item {_path(one)!r}: another is there already")
+                    problems.append(f"item {_path_of_item(one)!r}: another is there already")
             if new and self.target.dry_run:
                 async with self.target.rehearsal() as db:
                     new = await self._put_items(Store(db), new)
             elif new:
                 new = await self._put_items(store, new)
-                await self._compare(store, new)
+                await self._compare_items(store, new)
             report.new_items += len(new)
             report.vectors += sum(len(v) for one in new for v in one.vectors.values())
             self.advance(len(page) + len(left_out))
         report.items = seen
 
-    async def _items_there(
+    async def _find_items(
         self, store: Store, items: list[StoredItem]
     ) -> tuple[dict[Any, StoreItem], list[StoredItem]]:
         """Return those of the items that are there, and those whose names can be stored."""
         try:
-            return dict(await store.get_items(map(_name, items), refresh=False)), items
+            return dict(await store.get_items(map(_name_of_item, items), refresh=False)), items
         except UNREADABLE as error:
             if len(items) == 1:
-                self._leave(items[0], error)
+                self._note_left_item(items[0], error)
                 return {}, []
         there: dict[Any, StoreItem] = {}
         readable: list[StoredItem] = []
         for one in items:
-            found, same = await self._items_there(store, [one])
+            found, same = await self._find_items(store, [one])
             there |= found
             readable += same
         return there, readable
 
-    def _leave(self, item: StoredItem, error: Exception) -> None:
+    def _note_left_item(self, item: StoredItem, error: Exception) -> None:
         self.report.bad_items += 1
-        self.report.problems.append(f"item {_path(item)!r}: {describe_problem(error)}")
+        self.report.problems.append(f"item {_path_of_item(item)!r}: {describe_problem(error)}")
 
     async def _put_items(self, store: Store, items: list[StoredItem]) -> list[StoredItem]:
         """Write those of the items that can be stored, and return them."""
@@ -296,15 +298,15 @@ class _Import:
         except UNREADABLE as error:
             if len(items) > 1:
                 return [kept for one in items for kept in await self._put_items(store, [one])]
-            self._leave(items[0], error)
+            self._note_left_item(items[0], error)
             return []
         return items
 
-    async def _compare(self, store: Store, items: list[StoredItem]) -> None:
-        back = await store.get_items(map(_name, items), refresh=False)
+    async def _compare_items(self, store: Store, items: list[StoredItem]) -> None:
+        back = await store.get_items(map(_name_of_item, items), refresh=False)
         for one in items:
-            name = _name(one)
-            same = name in back and _same_item(back[name], one)
+            name = _name_of_item(one)
+            same = name in back and _is_same_item(back[name], one)
             for path, vectors in one.vectors.items():
                 for part, vector in enumerate(vectors):
                     stored = await store.get_embedding(*name, field=path, part=part)
@@ -316,7 +318,7 @@ class _Import:
                 )
 
 
-def _parent(one: CheckpointTuple) -> str | None:
+def _parent_id(one: CheckpointTuple) -> str | None:
     """Return the id of a checkpoint's parent; one that was saved over itself has none."""
     if one.parent_config is None:
         return None
@@ -331,7 +333,9 @@ def _check_state(checkpoint_id: str, state: Mapping[str, Any], theirs: Checkpoin
         Unusable: it is something else.
     """
     checkpoint, metadata = records.from_state(RAW, checkpoint_id, state)
-    if metadata != theirs.metadata or _packed(checkpoint) != _packed(theirs.checkpoint):
+    if metadata != theirs.metadata or _pack_channels(checkpoint) != _pack_channels(
+        theirs.checkpoint
+    ):
         raise Unusable("would read back as something else")
 
 
@@ -340,23 +344,23 @@ def _is_of_checkpoint(left_out: str) -> bool:
     return not left_out.partition(": ")[0].partition(", write ")[1]
 
 
-def _packed(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+def _pack_channels(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     values = checkpoint.get("channel_values") or {}
     packed = {channel: RAW.dumps_typed(value) for channel, value in values.items()}
     return {**checkpoint, "channel_values": packed}
 
 
-def _name(one: StoredItem) -> tuple[tuple[str, ...], str]:
+def _name_of_item(one: StoredItem) -> tuple[tuple[str, ...], str]:
     return (records.ROOT, *one.namespace), one.key
 
 
-def _path(one: StoredItem) -> str:
+def _path_of_item(one: StoredItem) -> str:
     return "/".join((*one.namespace, one.key))
 
 
 def _new_item(one: StoredItem) -> NewItem:
     return NewItem(
-        *_name(one),
+        *_name_of_item(one),
         one.value,
         embedding=one.vectors or None,
         ttl=None if not one.ttl_minutes else one.ttl_minutes * 60,
@@ -366,6 +370,6 @@ def _new_item(one: StoredItem) -> NewItem:
     )
 
 
-def _same_item(ours: StoreItem, theirs: StoredItem) -> bool:
+def _is_same_item(ours: StoreItem, theirs: StoredItem) -> bool:
     times = (ours.created_at, ours.updated_at) == (theirs.created_at, theirs.updated_at)
     return times and RAW.dumps_typed(ours.value) == RAW.dumps_typed(theirs.value)

@@ -224,7 +224,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         found = await self.checkpointer(checkpoint_ns).snapshot(
             thread_id, checkpoint_id or None, newest_by="id"
         )
-        return None if found is None else self._tuple(thread_id, checkpoint_ns, found)
+        return None if found is None else self._to_tuple(thread_id, checkpoint_ns, found)
 
     get_tuple = blocking(aget_tuple)
 
@@ -263,18 +263,18 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             batch.append(info)
             if len(batch) < min(size, remaining):
                 continue
-            async for found in self._tuples(batch, filter):
+            async for found in self._matching_tuples(batch, filter):
                 yield found
                 remaining -= 1
             if remaining <= 0:
                 return
             batch, size = [], min(2 * size, MAX_BATCH)
-        async for found in self._tuples(batch, filter):
+        async for found in self._matching_tuples(batch, filter):
             yield found
 
     list = blocking(alist)
 
-    async def _tuples(
+    async def _matching_tuples(
         self,
         batch: Sequence[CheckpointInfo],
         wanted: Mapping[str, Any] | None,
@@ -284,7 +284,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             async for one in self._checkpointer_of(namespace).snapshots(thread_id, ids):
                 if records.matches_metadata(self.serde, one.state, wanted):
                     checkpoint_ns = records.checkpoint_ns_of(self.serde, namespace, one.state)
-                    yield self._tuple(thread_id, checkpoint_ns, one)
+                    yield self._to_tuple(thread_id, checkpoint_ns, one)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -344,7 +344,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
                     remaining.discard(channel)
 
         parent_id: str | None = None
-        async with aclosing(self._ancestors(checkpointer, thread_id, target)) as ancestors:
+        async with aclosing(self._iter_ancestors(checkpointer, thread_id, target)) as ancestors:
             async for info in ancestors:
                 if not remaining:
                     break
@@ -363,7 +363,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             del path[max((at for at, _ in seeds.values()), default=-1) + 1 :]
         return path, seeds
 
-    async def _ancestors(
+    async def _iter_ancestors(
         self, checkpointer: Checkpointer, thread_id: str, target: str | None
     ) -> AsyncGenerator[CheckpointInfo]:
         """Yield the parent of *target*, or else of the newest checkpoint, its parent, and so on."""
@@ -381,7 +381,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
                     return
                 current = found.parent_id
 
-    def _tuple(self, thread_id: str, checkpoint_ns: str, found: Snapshot) -> CheckpointTuple:
+    def _to_tuple(self, thread_id: str, checkpoint_ns: str, found: Snapshot) -> CheckpointTuple:
         checkpoint, metadata = records.from_state(self.serde, found.checkpoint_id, found.state)
         parent = found.parent_id
         return CheckpointTuple(

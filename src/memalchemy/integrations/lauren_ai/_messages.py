@@ -123,14 +123,14 @@ def restore_types(value: Any, types: Any) -> Any:
     """Convert what `to_plain` returned back to the objects that it was given."""
     holder = {"": value}
     for name, path in types:
-        _restore(holder, ["", *path], _CLASSES[name])
+        _restore_at(holder, ["", *path], _CLASSES[name])
     return holder[""]
 
 
-def _restore(container: Any, path: list[Any], cls: type[Any]) -> Any:
+def _restore_at(container: Any, path: list[Any], cls: type[Any]) -> Any:
     """Make the dict at *path* a *cls*: in place in lists and dicts, in a new tuple in tuples."""
     key, *rest = path
-    new = _restore(container[key], rest, cls) if rest else cls(**container[key])
+    new = _restore_at(container[key], rest, cls) if rest else cls(**container[key])
     if isinstance(container, tuple):
         return (*container[:key], new, *container[key + 1 :])
     container[key] = new

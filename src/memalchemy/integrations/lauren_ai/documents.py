@@ -82,13 +82,13 @@ class MemalchemyVectorStore(LaurenAdapter):
         wanted = {"$and": equal} if equal else None
         with self.translated_errors():
             found = await self.native.search(query, k=k, filter=wanted, embedding=embedding)
-        return [_result(one) for one in found]
+        return [_to_result(one) for one in found]
 
     async def get(self, id: str) -> MemoryResult | None:
         """Return a document with the score 1.0, or ``None``."""
         with self.translated_errors():
             found = await self.native.get(id)
-        return None if found is None else _result(found)
+        return None if found is None else _to_result(found)
 
     async def delete(self, ids: list[str]) -> None:
         """Delete those of the documents that are there."""
@@ -102,5 +102,5 @@ class MemalchemyVectorStore(LaurenAdapter):
             await self.native.clear()
 
 
-def _result(found: collections.MemoryResult) -> MemoryResult:
+def _to_result(found: collections.MemoryResult) -> MemoryResult:
     return MemoryResult(found.id, found.content, found.score, dict(found.metadata))

@@ -48,7 +48,7 @@ def native_filter(
     if documents is not None:
         parts.append({"$value": {"ref_doc_id": {"$in": list(documents)}}})
     if filters is not None and filters.filters:
-        parts.append(_of_group(filters))
+        parts.append(_filter_of_group(filters))
     return {"$and": parts} if parts else None
 
 
@@ -66,7 +66,7 @@ def without_text(
             if isinstance(one, MetadataFilters):
                 groups.append(one)
             elif one.operator in _TEXT_MATCHES:
-                field = _path(one)
+                field = _path_of_field(one)
                 parts.append({"$not": {"$or": [is_none(field), {field: {"$type": "text"}}]}})
     if not parts:
         return None
@@ -74,9 +74,9 @@ def without_text(
     return {"$value": {**among, "$or": parts}}
 
 
-def _of_group(group: MetadataFilters) -> Filter:
+def _filter_of_group(group: MetadataFilters) -> Filter:
     parts = [
-        _of_group(one) if isinstance(one, MetadataFilters) else _of_one(one)
+        _filter_of_group(one) if isinstance(one, MetadataFilters) else _filter_of_one(one)
         for one in group.filters
     ]
     condition = group.condition or FilterCondition.AND
@@ -87,34 +87,38 @@ def _of_group(group: MetadataFilters) -> Filter:
     return {"$and" if condition is FilterCondition.AND else "$or": parts}
 
 
-def _path(one: MetadataFilter) -> str:
+def _path_of_field(one: MetadataFilter) -> str:
     return "/ref_doc_id" if one.key in DOCUMENT_KEYS else pointer("/metadata", one.key)
 
 
-def _of_one(one: MetadataFilter) -> Filter:
+def _filter_of_one(one: MetadataFilter) -> Filter:
     value = one.value
 
     def field(operators: Filter) -> Filter:
-        return {"$value": {_path(one): operators}}
+        return {"$value": {_path_of_field(one): operators}}
 
     match one.operator:
         case FilterOperator.IS_EMPTY:
             return {"$or": [field({"$exists": False}), field({"$in": [None, "", []]})]}
         case FilterOperator.EQ:
-            return NOTHING if value is None else field({"$in": _alike(value)})
+            return NOTHING if value is None else field({"$in": _values_alike(value)})
         case FilterOperator.NE:
-            return EVERYTHING if value is None else field({"$nin": _alike(value)})
+            return EVERYTHING if value is None else field({"$nin": _values_alike(value)})
         case FilterOperator.IN:
-            return field({"$in": [same for part in _list(one) for same in _alike(part)]})
+            return field(
+                {"$in": [same for part in _require_list(one) for same in _values_alike(part)]}
+            )
         case FilterOperator.NIN:
-            return field({"$nin": [same for part in _list(one) for same in _alike(part)]})
+            return field(
+                {"$nin": [same for part in _require_list(one) for same in _values_alike(part)]}
+            )
         case FilterOperator.CONTAINS:
-            return _contains(field, value)
+            return _contains_filter(field, value)
         case FilterOperator.ANY:
-            either = [_contains(field, part) for part in _list(one)]
+            either = [_contains_filter(field, part) for part in _require_list(one)]
             return {"$or": either} if either else NOTHING
         case FilterOperator.ALL:
-            each = [_contains(field, part) for part in _list(one)]
+            each = [_contains_filter(field, part) for part in _require_list(one)]
             return {"$and": each} if each else field({"$ne": None, "$exists": True})
     if one.operator in _TEXT_MATCHES:
         if not isinstance(value, str):
@@ -133,7 +137,7 @@ def _of_one(one: MetadataFilter) -> Filter:
     )
 
 
-def _alike(value: Any) -> list[Any]:
+def _values_alike(value: Any) -> list[Any]:
     """Return the values that a filter's value equals.
 
     LlamaIndex's filters take no booleans: 1 stands for True, and 0 for False.
@@ -142,12 +146,12 @@ def _alike(value: Any) -> list[Any]:
     return [value, bool(value)] if number and value in (0, 1) else [value]
 
 
-def _contains(field: Callable[[Filter], Filter], value: Any) -> Filter:
-    either = [field({"$contains": one}) for one in _alike(value)]
+def _contains_filter(field: Callable[[Filter], Filter], value: Any) -> Filter:
+    either = [field({"$contains": one}) for one in _values_alike(value)]
     return either[0] if len(either) == 1 else {"$or": either}
 
 
-def _list(one: MetadataFilter) -> list[Any]:
+def _require_list(one: MetadataFilter) -> list[Any]:
     if not isinstance(one.value, list):
         raise ValueError(f"the filter {one.operator.value!r} of {one.key!r} takes a list")
     return one.value

@@ -98,19 +98,21 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
         start = check_limit(offset or 0, "offset")
         end = None if limit is None else start + check_limit(limit)
         if status is None:
-            found = [value for _, value in sorted((await self._all(key)).items())]
+            found = [value for _, value in sorted((await self._read_all(key)).items())]
         elif end is None:
-            _, found = await self._of(status).scan(key, lambda _, value, __: _message(value))
+            _, found = await self._log_of_status(status).scan(
+                key, lambda _, value, __: _to_message(value)
+            )
         else:
-            entries = await self._of(status).range(key, limit=min(end, MAX_LIMIT))
-            return [_message(entry.value) for entry in entries[start:]]
+            entries = await self._log_of_status(status).range(key, limit=min(end, MAX_LIMIT))
+            return [_to_message(entry.value) for entry in entries[start:]]
         return found[start:end]
 
     async def count_messages(
         self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE
     ) -> int:
         """Return the number of messages of a key with a status, or of all; reads none of them."""
-        logs = (self._log, self._archive) if status is None else (self._of(status),)
+        logs = (self._log, self._archive) if status is None else (self._log_of_status(status),)
         return sum([await log.count(key) for log in logs])
 
     async def add_message(
@@ -126,7 +128,7 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
         status: MessageStatus = MessageStatus.ACTIVE,
     ) -> None:
         """Add messages after all others of the key, all or none."""
-        values = _values(messages)
+        values = _to_values(messages)
         if not values or MessageStatus(status) is MessageStatus.ACTIVE:
             await self._log.append(key, values)
             return
@@ -140,7 +142,7 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
         status: MessageStatus = MessageStatus.ACTIVE,
     ) -> None:
         """Replace all messages of the key, those of the other status too, in one transaction."""
-        values = _values(messages)
+        values = _to_values(messages)
         if MessageStatus(status) is MessageStatus.ACTIVE:
             await self._log.replace_suffix(key, 0, values, clearing=self._archive)
             return
@@ -164,13 +166,13 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
             found = await self._log.range(key, after=idx - 1, before=idx + 1, connection=tx)
             if found:
                 await self._log.remove(key, [idx], connection=tx)
-                return _message(found[0].value)
+                return _to_message(found[0].value)
             entries = self._archive.iter_entries(key, newest_first=True, connection=tx)
             async with aclosing(entries):
                 async for entry in entries:
                     if entry.value[POSITION] == idx:
                         await self._archive.remove(key, [entry.position], connection=tx)
-                        return _message(entry.value)
+                        return _to_message(entry.value)
                     if entry.value[POSITION] < idx:
                         break
         return None
@@ -178,7 +180,7 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Delete all messages of the key, or those with a status."""
         if status is not None:
-            await self._of(status).clear(key)
+            await self._log_of_status(status).clear(key)
             return
         async with self.db.transaction() as tx:
             await self._log.delete(key, connection=tx)
@@ -187,33 +189,35 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Delete the oldest *n* active messages of the key, and return them, the oldest first."""
         async with self.db.transaction() as tx:
-            return [_message(one.value) for one in await self._take_oldest(key, n, tx)]
+            return [_to_message(one.value) for one in await self._take_oldest(key, n, tx)]
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Archive the oldest *n* active messages of the key, and return them, the oldest first."""
         async with self.db.transaction() as tx:
             taken = await self._take_oldest(key, n, tx)
             await self._insert_archived(key, taken, tx)
-        return [_message(one.value) for one in taken]
+        return [_to_message(one.value) for one in taken]
 
     async def get_keys(self) -> list[str]:
         """Return the keys that have a message, those written last first; archives come after."""
         active = await self._log.list_threads(MAX_LIMIT)
         return list(dict.fromkeys(active + await self._archive.list_threads(MAX_LIMIT)))
 
-    def _of(self, status: MessageStatus) -> ThreadLog:
+    def _log_of_status(self, status: MessageStatus) -> ThreadLog:
         return self._log if MessageStatus(status) is MessageStatus.ACTIVE else self._archive
 
-    async def _all(self, key: str) -> dict[int, ChatMessage]:
+    async def _read_all(self, key: str) -> dict[int, ChatMessage]:
         """Return all messages by their positions, as of one moment.
 
         Whatever moves a message into the archive moves the version of the log of active ones.
         """
         found: dict[int, ChatMessage] = {}
         for _ in range(READINGS):
-            reading, active = await self._log.scan(key, lambda at, value, _: (at, _message(value)))
+            reading, active = await self._log.scan(
+                key, lambda at, value, _: (at, _to_message(value))
+            )
             _, archived = await self._archive.scan(
-                key, lambda _, value, __: (value[POSITION], _message(value))
+                key, lambda _, value, __: (value[POSITION], _to_message(value))
             )
             found = dict([*archived, *active])  # one that moved meanwhile is in both
             if await self._log.version(key) == reading.version:
@@ -263,11 +267,11 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
             await self._archive.append(key, values, occurred_at=times, connection=tx)
 
 
-def _values(messages: list[ChatMessage]) -> list[dict[str, Any]]:
-    return [_value(message) for message in messages]
+def _to_values(messages: list[ChatMessage]) -> list[dict[str, Any]]:
+    return [_to_value(message) for message in messages]
 
 
-def _value(message: ChatMessage) -> dict[str, Any]:
+def _to_value(message: ChatMessage) -> dict[str, Any]:
     fields = dumped(message, exclude_none=False)
     # LlamaIndex dumps bytes in them as text, and does not read them back.
     fields["additional_kwargs"] = message.additional_kwargs
@@ -275,7 +279,7 @@ def _value(message: ChatMessage) -> dict[str, Any]:
     return found
 
 
-def _message(value: dict[str, Any]) -> ChatMessage:
+def _to_message(value: dict[str, Any]) -> ChatMessage:
     if POSITION in value:
         value = {name: part for name, part in value.items() if name != POSITION}
     return ChatMessage.model_validate(value)

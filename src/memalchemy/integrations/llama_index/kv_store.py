@@ -56,7 +56,7 @@ class MemalchemyKVStore(SyncAdapter, BaseKVStore):
         self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION
     ) -> None:
         """Set the value of a key."""
-        await self.store.put(self._place(collection), key, _checked(val))
+        await self.store.put(self._namespace_of(collection), key, _check_value(val))
 
     async def aput_all(
         self,
@@ -65,23 +65,23 @@ class MemalchemyKVStore(SyncAdapter, BaseKVStore):
         batch_size: int = DEFAULT_BATCH_SIZE,
     ) -> None:
         """Set the values of many keys, all or none, whatever *batch_size* is."""
-        place, pairs = self._place(collection), check_list(kv_pairs, "kv_pairs")
-        await self.store.put_batch([(place, key, _checked(val)) for key, val in pairs])
+        place, pairs = self._namespace_of(collection), check_list(kv_pairs, "kv_pairs")
+        await self.store.put_batch([(place, key, _check_value(val)) for key, val in pairs])
 
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         """Return the value of a key, or ``None``."""
-        found: dict[str, Any] | None = await self.store.get(self._place(collection), key)
+        found: dict[str, Any] | None = await self.store.get(self._namespace_of(collection), key)
         return found
 
     async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
         """Return all values of the collection by their keys, in the order of the keys."""
-        items = self.store.iter_items(self._place(collection), order="key")
+        items = self.store.iter_items(self._namespace_of(collection), order="key")
         async with aclosing(items):
             return {item.key: item.value async for item in items}
 
     async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
         """Delete a key; return whether it was there."""
-        return await self.store.delete(self._place(collection), key)
+        return await self.store.delete(self._namespace_of(collection), key)
 
     put = blocking(aput)
     put_all = blocking(aput_all)
@@ -89,23 +89,23 @@ class MemalchemyKVStore(SyncAdapter, BaseKVStore):
     get_all = blocking(aget_all)
     delete = blocking(adelete)
 
-    def _place(self, collection: str) -> tuple[str, ...]:
+    def _namespace_of(self, collection: str) -> tuple[str, ...]:
         return (*self.namespace, "kv", collection)
 
 
-def _checked(value: object) -> dict[str, Any]:
+def _check_value(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(f"a value is a dict, not {type(value).__name__}")
-    plain: dict[str, Any] = _plain(value)
+    plain: dict[str, Any] = _without_enums(value)
     return plain
 
 
-def _plain(value: Any) -> Any:
+def _without_enums(value: Any) -> Any:
     """Replace the members of enums, of which LlamaIndex's documents have some, by their values."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, dict):
-        return {_plain(name): _plain(part) for name, part in value.items()}
+        return {_without_enums(name): _without_enums(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(_plain, value))
+        return type(value)(map(_without_enums, value))
     return value

@@ -106,7 +106,7 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
             NewItem(
                 self._place,
                 node.node_id,
-                _value(node),
+                _to_value(node),
                 embedding=node.get_embedding(),
             )
             for node in nodes
@@ -151,13 +151,13 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
             found = await self._store.get_items((self._place, one) for one in ids)
             accepts = Filter.parse(where)
             return [
-                _node(item)
+                _to_node(item)
                 for item in found.values()
                 if accepts is None or accepts.matches(item.value, item.metadata)
             ]
         items = self._store.iter_items(self._place, filter=where, order="key")
         async with aclosing(items):
-            return [_node(item) async for item in items]
+            return [_to_node(item) async for item in items]
 
     async def aclear(self) -> None:
         """Delete all nodes of this store."""
@@ -183,38 +183,38 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
         limit, mode = query.similarity_top_k, query.mode
         if mode is VectorStoreQueryMode.DEFAULT:
             near = await self._store.search_by_embedding(
-                self._place, _vector_of(query), limit, filter=where
+                self._place, _require_vector(query), limit, filter=where
             )
-            return _result([(one.item, 1 - (one.distance or 0.0)) for one in near])
+            return _to_result([(one.item, 1 - (one.distance or 0.0)) for one in near])
         if mode is VectorStoreQueryMode.MMR:
             given = kwargs.get("mmr_threshold", query.mmr_threshold)
             diverse = await self._store.search(
                 self._place,
                 mode="vector",
-                embedding=_vector_of(query),
+                embedding=_require_vector(query),
                 limit=limit,
                 filter=where,
                 mmr=MMR_THRESHOLD if given is None else given,
             )
-            return _result([(hit, 2 * (hit.score or 0.0) - 1) for hit in diverse])
+            return _to_result([(hit, 2 * (hit.score or 0.0) - 1) for hit in diverse])
         if mode in WORDS:
-            hits = await self._store.search(self._place, _words_of(query), limit, filter=where)
+            hits = await self._store.search(self._place, _require_words(query), limit, filter=where)
         elif mode is VectorStoreQueryMode.HYBRID:
             if query.hybrid_top_k is not None:
                 limit = query.hybrid_top_k
             hits = await self._store.search(
                 self._place,
-                _words_of(query),
+                _require_words(query),
                 limit,
                 mode="hybrid",
-                embedding=_vector_of(query),
+                embedding=_require_vector(query),
                 alpha=query.alpha,
                 filter=where,
             )
         else:
             known = ", ".join(one.value for one in (*VECTORS, *WORDS, VectorStoreQueryMode.HYBRID))
             raise ValueError(f"the query mode {mode.value!r} is not supported; supported: {known}")
-        return _result([(hit, hit.score or 0.0) for hit in hits])
+        return _to_result([(hit, hit.score or 0.0) for hit in hits])
 
     add = blocking(async_add)  # type: ignore[arg-type]
     delete = blocking(adelete)  # type: ignore[arg-type]
@@ -234,7 +234,7 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
             )
 
 
-def _value(node: BaseNode) -> dict[str, Any]:
+def _to_value(node: BaseNode) -> dict[str, Any]:
     """Return what is stored of a node besides its vector.
 
     Text, ids and metadata are readable, and found by words; the rest is bytes, so that no search
@@ -260,7 +260,7 @@ def _value(node: BaseNode) -> dict[str, Any]:
     }
 
 
-def _node(item: StoreItem) -> BaseNode:
+def _to_node(item: StoreItem) -> BaseNode:
     rest = parse_plain_json(item.value["node"])
     if "text" in rest:
         rest["text"] = item.value["text"]
@@ -269,21 +269,21 @@ def _node(item: StoreItem) -> BaseNode:
     return NODES[item.value["type"]].from_dict(rest | {"metadata": item.value["metadata"]})
 
 
-def _result(found: list[tuple[StoreItem, float]]) -> VectorStoreQueryResult:
+def _to_result(found: list[tuple[StoreItem, float]]) -> VectorStoreQueryResult:
     return VectorStoreQueryResult(
-        nodes=[_node(item) for item, _ in found],
+        nodes=[_to_node(item) for item, _ in found],
         similarities=[similarity for _, similarity in found],
         ids=[item.key for item, _ in found],
     )
 
 
-def _vector_of(query: VectorStoreQuery) -> list[float]:
+def _require_vector(query: VectorStoreQuery) -> list[float]:
     if query.query_embedding is None:
         raise ValueError(f"the query mode {query.mode.value!r} needs query_embedding")
     return query.query_embedding
 
 
-def _words_of(query: VectorStoreQuery) -> str:
+def _require_words(query: VectorStoreQuery) -> str:
     if query.query_str is None:
         raise ValueError(f"the query mode {query.mode.value!r} needs query_str")
     return query.query_str

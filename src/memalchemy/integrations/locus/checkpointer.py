@@ -235,23 +235,23 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
 
     def get_checkpoint_count(self, thread_id: str | None = None) -> int:
         """Count the checkpoints of a thread, or without an id of all threads."""
-        return self.wait(self._count(thread_id))
+        return self.wait(self._count_checkpoints(thread_id))
 
     def clear(self) -> None:
         """Delete all threads of this tenant and namespace."""
-        self.wait(self._clear())
+        self.wait(self._delete_all())
 
     def _note_superseded(self, thread_id: str, state: AgentState) -> None:
         if ids := state.metadata.get(SUPERSEDED_SAVES):
             self._superseded[thread_id] = frozenset(ids)
 
-    async def _count(self, thread_id: str | None) -> int:
+    async def _count_checkpoints(self, thread_id: str | None) -> int:
         if thread_id is None:
             return len(await self.native.list_with_metadata(MAX_LIMIT))
         stats = await self.native.get_storage_stats(thread_id)
         return int(stats["total_checkpoints"])
 
-    async def _clear(self) -> None:
+    async def _delete_all(self) -> None:
         for thread_id in await self.list_threads(MAX_LIMIT):
             await self.delete(thread_id)
 

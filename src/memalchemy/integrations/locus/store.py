@@ -68,7 +68,7 @@ class MemalchemyStore(LocusAdapter, BaseStore):
     ) -> None:
         super().__init__(db, namespace=namespace)
         if isinstance(ttl, Mapping):
-            ttl = {self._absolute(parent): lifetime for parent, lifetime in ttl.items()}
+            ttl = {self._absolute_namespace(parent): lifetime for parent, lifetime in ttl.items()}
         self.native: Store = Store(
             self.db,
             embedder=embedder,
@@ -103,35 +103,46 @@ class MemalchemyStore(LocusAdapter, BaseStore):
     ) -> None:
         """Write an item: its version grows by one, its metadata and lifetime are replaced."""
         await self.native.put(
-            self._absolute(namespace), key, value, metadata, ttl=ttl, connection=connection
+            self._absolute_namespace(namespace),
+            key,
+            value,
+            metadata,
+            ttl=ttl,
+            connection=connection,
         )
 
     async def get(
         self, namespace: Namespace, key: str, *, connection: HostConnection | None = None
     ) -> Any | None:
         """Return the value, or ``None`` without one; `exists` tells a stored ``None`` from that."""
-        return await self.native.get(self._absolute(namespace), key, connection=connection)
+        return await self.native.get(
+            self._absolute_namespace(namespace), key, connection=connection
+        )
 
     async def delete(
         self, namespace: Namespace, key: str, *, connection: HostConnection | None = None
     ) -> bool:
         """Delete an item with its vectors; return ``True`` if it was there."""
-        return await self.native.delete(self._absolute(namespace), key, connection=connection)
+        return await self.native.delete(
+            self._absolute_namespace(namespace), key, connection=connection
+        )
 
     async def list_keys(self, namespace: Namespace, limit: int = 100) -> list[str]:
         """Return the keys of exactly this namespace, sorted by code point."""
-        return await self.native.list_keys(self._absolute(namespace), limit)
+        return await self.native.list_keys(self._absolute_namespace(namespace), limit)
 
     async def exists(self, namespace: Namespace, key: str) -> bool:
         """Return ``True`` if the item is there, also with the value ``None``."""
-        return await self.native.exists(self._absolute(namespace), key)
+        return await self.native.exists(self._absolute_namespace(namespace), key)
 
     async def get_item(
         self, namespace: Namespace, key: str, *, connection: HostConnection | None = None
     ) -> StoreItem | None:
         """Return the value with its metadata, version and times, or ``None``."""
-        found = await self.native.get_item(self._absolute(namespace), key, connection=connection)
-        return None if found is None else self._item(found)
+        found = await self.native.get_item(
+            self._absolute_namespace(namespace), key, connection=connection
+        )
+        return None if found is None else self._to_item(found)
 
     async def search(
         self,
@@ -154,20 +165,22 @@ class MemalchemyStore(LocusAdapter, BaseStore):
         """
         options: dict[str, Any] = {"limit": limit, "filter": filter}
         if query and embedding is None:
-            embedding = await self._embedding(query)
+            embedding = await self._embed_query(query)
         if query and embedding is not None:
             options |= {"mode": "hybrid", "embedding": embedding}
         elif query:
-            self._require("search")
-        found = await self.native.search(self._absolute(namespace), query or None, **options)
-        return [self._item(hit) for hit in found]
+            self._require_capability("search")
+        found = await self.native.search(
+            self._absolute_namespace(namespace), query or None, **options
+        )
+        return [self._to_item(hit) for hit in found]
 
     async def search_many(
         self, namespaces: Sequence[Namespace], query: str | None = None, limit: int = 10
     ) -> list[list[StoreItem]]:
         """Search in each namespace as `search` does; the embedder is called once."""
         given = check_list(namespaces, "namespaces")
-        known = {} if not query else {"embedding": await self._embedding(query)}
+        known = {} if not query else {"embedding": await self._embed_query(query)}
         known = {name: vector for name, vector in known.items() if vector is not None}
         return [await self.search(one, query=query, limit=limit, **known) for one in given]
 
@@ -183,9 +196,9 @@ class MemalchemyStore(LocusAdapter, BaseStore):
         connection: HostConnection | None = None,
     ) -> None:
         """Write an item with a vector, in place of the embedder's."""
-        self._require("semantic_search")
+        self._require_capability("semantic_search")
         await self.native.put_with_embedding(
-            self._absolute(namespace),
+            self._absolute_namespace(namespace),
             key,
             value,
             embedding,
@@ -203,18 +216,18 @@ class MemalchemyStore(LocusAdapter, BaseStore):
         metadata_filter: dict[str, Any] | None = None,
     ) -> list[SemanticSearchResult]:
         """Return the items whose vectors are nearest, nearest first; scores are 0 to 1."""
-        self._require("semantic_search")
+        self._require_capability("semantic_search")
         found = await self.native.search_by_embedding(
-            self._absolute(namespace), query_embedding, limit, threshold, metadata_filter
+            self._absolute_namespace(namespace), query_embedding, limit, threshold, metadata_filter
         )
         return [
-            SemanticSearchResult(self._item(one.item), one.score, one.distance) for one in found
+            SemanticSearchResult(self._to_item(one.item), one.score, one.distance) for one in found
         ]
 
     async def get_embedding(self, namespace: Namespace, key: str) -> list[float] | None:
         """Return the vector of a whole item, in float32 precision; ``None`` without one."""
-        self._require("semantic_search")
-        return await self.native.get_embedding(self._absolute(namespace), key)
+        self._require_capability("semantic_search")
+        return await self.native.get_embedding(self._absolute_namespace(namespace), key)
 
     async def put_batch(
         self,
@@ -225,39 +238,44 @@ class MemalchemyStore(LocusAdapter, BaseStore):
     ) -> None:
         """Write all items or none, in one transaction."""
         given = check_list(items, "items")
-        absolute = [(self._absolute(namespace), *rest) for namespace, *rest in given]
+        absolute = [(self._absolute_namespace(namespace), *rest) for namespace, *rest in given]
         await self.native.put_batch(absolute, ttl=ttl, connection=connection)
 
     async def get_batch(
         self, keys: Iterable[tuple[Namespace, str]]
     ) -> dict[tuple[Namespace, str], Any]:
         """Return the values of those items that are there, in one round trip."""
-        names = [(self._absolute(namespace), key) for namespace, key in check_list(keys, "keys")]
+        names = [
+            (self._absolute_namespace(namespace), key)
+            for namespace, key in check_list(keys, "keys")
+        ]
         found = await self.native.get_batch(names)
-        return {(self._relative(namespace), key): v for (namespace, key), v in found.items()}
+        return {
+            (self._relative_namespace(namespace), key): v for (namespace, key), v in found.items()
+        }
 
     async def list_namespaces(
         self, prefix: Namespace | None = None, limit: int = 100
     ) -> list[Namespace]:
         """Return the namespaces that hold an item; with *prefix*, it and those below it."""
-        found = await self.native.list_namespaces(self._absolute(prefix or ()), limit)
-        return [self._relative(namespace) for namespace in found]
+        found = await self.native.list_namespaces(self._absolute_namespace(prefix or ()), limit)
+        return [self._relative_namespace(namespace) for namespace in found]
 
     async def clear_namespace(self, namespace: Namespace) -> int:
         """Delete all items of exactly this namespace, and return their number."""
-        return await self.native.clear_namespace(self._absolute(namespace))
+        return await self.native.clear_namespace(self._absolute_namespace(namespace))
 
-    def _absolute(self, namespace: Namespace) -> Namespace:
+    def _absolute_namespace(self, namespace: Namespace) -> Namespace:
         """Return the whole namespace, as it is stored, of a caller's."""
         return (*self.namespace, *check_namespace(namespace))
 
-    def _relative(self, namespace: Sequence[str]) -> Namespace:
+    def _relative_namespace(self, namespace: Sequence[str]) -> Namespace:
         """Return a caller's namespace of a whole one."""
         return tuple(namespace[len(self.namespace) :])
 
-    def _item(self, found: contracts.StoreItem) -> StoreItem:
+    def _to_item(self, found: contracts.StoreItem) -> StoreItem:
         return StoreItem(
-            namespace=self._relative(found.namespace),
+            namespace=self._relative_namespace(found.namespace),
             key=found.key,
             value=found.value,
             metadata=found.metadata,
@@ -266,13 +284,13 @@ class MemalchemyStore(LocusAdapter, BaseStore):
             version=found.version,
         )
 
-    async def _embedding(self, query: str) -> Any | None:
+    async def _embed_query(self, query: str) -> Any | None:
         embedder = self.native.embedder
         if embedder is None or not query.strip():
             return None
         return (await embed(embedder, [query]))[0]
 
-    def _require(self, capability: str) -> None:
+    def _require_capability(self, capability: str) -> None:
         if not getattr(self.capabilities, capability):
             raise StoreCapabilityError(
                 capability,

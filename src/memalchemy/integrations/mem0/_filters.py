@@ -27,11 +27,11 @@ def native_filter(filters: Mapping[str, Any] | None) -> Filter | None:
     Raises:
         ValueError: an operator that mem0 does not have, or an operand that it cannot use.
     """
-    found = _all(filters) if filters else None
+    found = _filter_of_all(filters) if filters else None
     return {"$value": found} if found else None
 
 
-def _all(filters: Any) -> Filter | None:
+def _filter_of_all(filters: Any) -> Filter | None:
     """Return the filter for which all of *filters* hold; ``None`` if they are no condition."""
     if not isinstance(filters, Mapping):
         raise ValueError(f"a filter is a dict, not {type(filters).__name__}: {filters!r}")
@@ -41,15 +41,19 @@ def _all(filters: Any) -> Filter | None:
     parts = [
         part
         for name, wanted in given.items()
-        if (part := _group(name, wanted) if name in _LOGIC.values() else _field(name, wanted))
+        if (
+            part := _filter_of_group(name, wanted)
+            if name in _LOGIC.values()
+            else _filter_of_field(name, wanted)
+        )
     ]
     return {"$and": parts} if parts else None
 
 
-def _group(name: str, wanted: Any) -> Filter | None:
+def _filter_of_group(name: str, wanted: Any) -> Filter | None:
     if not isinstance(wanted, list):
         raise ValueError(f"{name} wants a list of filters, not {type(wanted).__name__}")
-    parts = [part for one in wanted if (part := _all(one))]
+    parts = [part for one in wanted if (part := _filter_of_all(one))]
     if not parts:
         return None
     if name == "NOT":
@@ -57,7 +61,7 @@ def _group(name: str, wanted: Any) -> Filter | None:
     return {"$and" if name == "AND" else "$or": parts}
 
 
-def _field(name: str, wanted: Any) -> Filter | None:
+def _filter_of_field(name: str, wanted: Any) -> Filter | None:
     if isinstance(wanted, list):
         wanted = {"in": wanted}
     elif not isinstance(wanted, Mapping):
@@ -70,18 +74,18 @@ def _field(name: str, wanted: Any) -> Filter | None:
         raise ValueError(f"the filter of {name!r} has no operator")
     if name in _ID_OF_SCOPE and [*wanted] == ["eq"]:
         return {name: {"$eq": wanted["eq"]}}
-    path, conditions, in_each = _path(name)
+    path, conditions, in_each = _parse_path(name)
     given = [(one, operand) for one, operand in wanted.items() if one not in _RANGE]
-    either = [_alternatives(name, one, operand) for one, operand in given]
+    either = [_alternatives_of_operator(name, one, operand) for one, operand in given]
     if ends := {f"${one}": wanted[one] for one in _RANGE if one in wanted}:
-        either.append(_of_value_or_element(_range(name, ends)))
+        either.append(_of_value_or_element(_range_operators(name, ends)))
     for alternatives in either:
         operators = [{"$any": one} if in_each else one for one in alternatives]
         conditions.append({"$or": [{path: one} for one in operators]})
     return {"$and": conditions}
 
 
-def _alternatives(name: str, operator: str, operand: Any) -> list[Filter]:
+def _alternatives_of_operator(name: str, operator: str, operand: Any) -> list[Filter]:
     """Return operators of `memalchemy.filters`; those of one mapping at least must hold."""
     match operator:
         case "contains" | "icontains":
@@ -104,7 +108,7 @@ def _of_value_or_element(operators: Filter) -> list[Filter]:
     return [{"$not": {"$type": "array"}, **operators}, {"$any": operators}]
 
 
-def _range(name: str, ends: Filter) -> Filter:
+def _range_operators(name: str, ends: Filter) -> Filter:
     """Return operators for a range of numbers or of points in time."""
     given = {operator: end for operator, end in ends.items() if end is not None}
     if not given:
@@ -112,11 +116,11 @@ def _range(name: str, ends: Filter) -> Filter:
     if any(isinstance(end, date) for end in given.values()) or all(
         isinstance(end, str) and re.match("[0-9]{4}-", end) for end in given.values()
     ):
-        return {"$date": {operator: _moment(name, end) for operator, end in given.items()}}
-    return {operator: _number(name, end) for operator, end in given.items()}
+        return {"$date": {operator: _parse_moment(name, end) for operator, end in given.items()}}
+    return {operator: _parse_number(name, end) for operator, end in given.items()}
 
 
-def _moment(name: str, end: Any) -> datetime:
+def _parse_moment(name: str, end: Any) -> datetime:
     found = as_datetime(end)
     if found is None:
         raise ValueError(f"the range of {name!r} wants times in ISO 8601, not {end!r}")
@@ -128,7 +132,7 @@ def _moment(name: str, end: Any) -> datetime:
         return found
 
 
-def _number(name: str, end: Any) -> Any:
+def _parse_number(name: str, end: Any) -> Any:
     if isinstance(end, (str, bool)):
         try:
             return float(end)
@@ -139,9 +143,9 @@ def _number(name: str, end: Any) -> Any:
     return end
 
 
-def _path(name: str) -> tuple[str, list[Filter], bool]:
+def _parse_path(name: str) -> tuple[str, list[Filter], bool]:
     """Return a path as a JSON pointer, what must hold on the way, and whether it ends with []."""
-    steps = _steps(name)
+    steps = _split_path(name)
     in_each = len(steps) > 1 and steps[-1] == _EACH
     if _EACH in (steps := steps[:-1] if in_each else steps)[1:]:
         raise ValueError(f"{name!r}: [] stands at the end of a path only")
@@ -154,7 +158,7 @@ def _path(name: str) -> tuple[str, list[Filter], bool]:
     return path, conditions, in_each
 
 
-def _steps(name: str) -> list[str | int]:
+def _split_path(name: str) -> list[str | int]:
     """Return keys, indexes and `_EACH`; a name that is no path of Qdrant's is one key."""
     steps: list[str | int] = []
     at = 0

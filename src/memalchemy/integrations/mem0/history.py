@@ -85,7 +85,7 @@ class MemalchemyHistory(SyncAdapter):
         # In one order in every process: two that add to the same memories do not block each other.
         by_memory: dict[str, list[Any]] = {}
         for record in records:
-            by_memory.setdefault(record["memory_id"], []).append(_change(record))
+            by_memory.setdefault(record["memory_id"], []).append(_to_change(record))
 
         async def add() -> None:
             async with self.db.transaction() as tx:
@@ -152,7 +152,7 @@ class MemalchemyHistory(SyncAdapter):
         self.wait(delete())
 
 
-def _change(record: Mapping[str, Any]) -> dict[str, Any]:
+def _to_change(record: Mapping[str, Any]) -> dict[str, Any]:
     change = {name: record.get(name) for name in _FIELDS}
     return {
         "id": str(uuid.uuid4()),

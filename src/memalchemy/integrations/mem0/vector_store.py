@@ -125,7 +125,7 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
     def get(self, vector_id: str) -> Memory | None:
         """Return a memory, or ``None``."""
         item = self.wait(self.store.get_item(self.namespace, str(vector_id)))
-        return None if item is None else _memory(item, None)
+        return None if item is None else _to_memory(item, None)
 
     def list(
         self, filters: Mapping[str, Any] | None = None, top_k: int | None = 100
@@ -138,7 +138,7 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
         items = self.wait(
             self.store.list_items(self.namespace, filter=native_filter(filters), limit=limit)
         )
-        return [[_memory(item, None) for item in items]]
+        return [[_to_memory(item, None) for item in items]]
 
     def search(
         self,
@@ -184,7 +184,7 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
             self.store.search(self.namespace, query, top_k, filter=native_filter(filters))
         )
         middle, _ = get_bm25_params(query, lemmatized=query)
-        return [_memory(hit, 2 * middle * (hit.score or 0.0)) for hit in found]
+        return [_to_memory(hit, 2 * middle * (hit.score or 0.0)) for hit in found]
 
     # --- Collections ------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
         found = await self.store.search_by_embedding(
             self.namespace, vectors[0] if nested else vectors, top_k, filter=native_filter(filters)
         )
-        return [_memory(one.item, _cosine(one.distance)) for one in found]
+        return [_to_memory(one.item, _cosine_similarity(one.distance)) for one in found]
 
     async def _update(
         self, key: str, vector: Sequence[float] | None, payload: Mapping[str, Any] | None
@@ -263,12 +263,12 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
         await retry_with_lock(self.store.db, lock, attempt, f"the memory {key!r}")
 
 
-def _cosine(distance: float | None) -> float:
+def _cosine_similarity(distance: float | None) -> float:
     """Return a similarity from 0 to 1: that of vectors at a right angle, or farther, is 0."""
     return 0.0 if distance is None else min(1.0, max(0.0, 1.0 - distance))
 
 
-def _memory(item: StoreItem, score: float | None) -> Memory:
+def _to_memory(item: StoreItem, score: float | None) -> Memory:
     return Memory(id=item.key, score=score, payload=item.value)
 
 

@@ -90,13 +90,13 @@ class MemalchemyRunStates(OpenAIAdapter):
         if waiting is None:
             return None
         state: RunState[Any, Any] = await RunState.from_json(agent, waiting.state, **options)
-        metadata = await self._metadata(run_id, waiting.checkpoint_id)
+        metadata = await self._read_metadata(run_id, waiting.checkpoint_id)
         taken = Conflict(f"the run {run_id!r} is claimed already: another process resumes it")
         if metadata is None or CLAIMED in metadata:
             raise taken
         claim = {CLAIMED: datetime.now(UTC).isoformat()}
         try:
-            await self._replace(run_id, waiting, metadata | claim)
+            await self._replace_metadata(run_id, waiting, metadata | claim)
         except (Conflict, ThreadDeleted):
             raise taken from None
         return state
@@ -109,11 +109,11 @@ class MemalchemyRunStates(OpenAIAdapter):
         claimed = await self.checkpointer.snapshot(run_id)
         if claimed is None:
             return False
-        metadata = await self._metadata(run_id, claimed.checkpoint_id)
+        metadata = await self._read_metadata(run_id, claimed.checkpoint_id)
         if metadata is None or metadata.pop(CLAIMED, None) is None:
             return False
         try:
-            await self._replace(run_id, claimed, metadata)
+            await self._replace_metadata(run_id, claimed, metadata)
         except (Conflict, ThreadDeleted):
             return False
         return True
@@ -129,11 +129,13 @@ class MemalchemyRunStates(OpenAIAdapter):
         """Return the ids of the stored runs, the last saved first. *pattern* is a glob."""
         return await self.checkpointer.list_threads(limit, pattern)
 
-    async def _metadata(self, run_id: str, checkpoint_id: str) -> dict[str, Any] | None:
+    async def _read_metadata(self, run_id: str, checkpoint_id: str) -> dict[str, Any] | None:
         found = await self.checkpointer.get_metadata(run_id, checkpoint_id)
         return None if found is None else found["metadata"]
 
-    async def _replace(self, run_id: str, newest: Snapshot, metadata: Mapping[str, Any]) -> None:
+    async def _replace_metadata(
+        self, run_id: str, newest: Snapshot, metadata: Mapping[str, Any]
+    ) -> None:
         """Save a state once more with other metadata, if it is still the newest."""
         save = self.checkpointer.save(
             newest.state, run_id, metadata=metadata, expected_parent=newest.checkpoint_id

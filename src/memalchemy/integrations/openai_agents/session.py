@@ -105,12 +105,12 @@ class MemalchemySession(OpenAIAdapter):
     ) -> None:
         super().__init__(db)
         self.session_id = session_id
-        self.session_settings = _settings(session_settings)
+        self.session_settings = _check_settings(session_settings)
         self._store = Store(self.db)
         self._is_closed = False
         self._index_text, self._ttl = index_text, ttl
         self._known: tuple[ThreadLog, str, LogReading, list[Any]] | None = None
-        self._switch(branch)
+        self._switch_to(branch)
 
     def __repr__(self) -> str:
         return f"MemalchemySession({self.session_id!r}, {self.db!r}, branch={self.branch!r})"
@@ -128,10 +128,10 @@ class MemalchemySession(OpenAIAdapter):
         unchanged.
         """
         if limit is None:
-            limit = _settings(self.session_settings).limit
-        log = self._log_of(await self._current(branch_id))
+            limit = _check_settings(self.session_settings).limit
+        log = self._log_of(await self._current_branch(branch_id))
         if limit is None or limit < 0:
-            return await self._all_items(log)
+            return await self._read_all_items(log)
         return [entry.value for entry in await log.tail(self.session_id, limit)]
 
     async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
@@ -147,13 +147,13 @@ class MemalchemySession(OpenAIAdapter):
         """
         _refuse_what_a_compaction_replaces()
         log, branch = self.log, self.branch
-        given = [_plain(item) for item in items]
+        given = [_to_plain(item) for item in items]
         if given:
-            await uninterrupted(self._append(log, branch, given))
+            await uninterrupted(self._append_items(log, branch, given))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the newest item and return it; return ``None`` if there is none."""
-        log = self._log_of(await self._current(None))
+        log = self._log_of(await self._current_branch(None))
         entry = await uninterrupted(log.pop(self.session_id))
         return None if entry is None else cast("TResponseInputItem", entry.value)
 
@@ -189,7 +189,7 @@ class MemalchemySession(OpenAIAdapter):
                     )
 
         await uninterrupted(clear())
-        self._switch(MAIN)
+        self._switch_to(MAIN)
 
     def close(self) -> Awaitable[None]:
         """Refuse every later call with a `RuntimeError`, as the SDK's sessions do.
@@ -231,7 +231,7 @@ class MemalchemySession(OpenAIAdapter):
         Raises:
             ValueError: the name is blank, or has been used in this session.
         """
-        return await self._create(name, before=before)
+        return await self._create_branch(name, before=before)
 
     async def create_branch_from_turn(
         self, turn_number: int, branch_name: str | None = None
@@ -244,7 +244,7 @@ class MemalchemySession(OpenAIAdapter):
         name = branch_name
         if name is None:
             name = f"branch_from_turn_{turn_number}_{uuid4().hex[:8]}"
-        return await self._create(name, turn=turn_number)
+        return await self._create_branch(name, turn=turn_number)
 
     async def create_branch_from_content(
         self, search_term: str, branch_name: str | None = None
@@ -268,9 +268,9 @@ class MemalchemySession(OpenAIAdapter):
             ValueError: it holds nothing.
         """
         if branch_id != MAIN and not await self._log_of(branch_id).tail(self.session_id, 1):
-            raise self._missing(branch_id)
+            raise self._branch_missing(branch_id)
         self._check_open()
-        self._switch(branch_id)
+        self._switch_to(branch_id)
 
     async def delete_branch(self, branch_id: str, force: bool = False) -> None:
         """Delete a branch with its usage. With *force* it may be the current one; then go to main.
@@ -294,7 +294,7 @@ class MemalchemySession(OpenAIAdapter):
             async with self.db.transaction() as tx:
                 ends = await hold_branches(self.db, self.session_id, tx)
                 if not await log.tail(self.session_id, 1, connection=tx):
-                    raise self._missing(branch_id)
+                    raise self._branch_missing(branch_id)
                 left = {name: end for name, end in ends.items() if name != branch_id} or ends
                 await log.delete(self.session_id, connection=tx)
                 usage = usage_namespace(self.session_id, branch_id)
@@ -303,7 +303,7 @@ class MemalchemySession(OpenAIAdapter):
 
         await uninterrupted(delete())
         if branch_id == self.branch:
-            self._switch(MAIN)
+            self._switch_to(MAIN)
 
     async def list_branches(self) -> list[dict[str, Any]]:
         """Return the branches that hold something, oldest first.
@@ -311,7 +311,7 @@ class MemalchemySession(OpenAIAdapter):
         Each has ``branch_id``, ``message_count``, ``user_turns``, ``is_current``, ``created_at``
         and ``updated_at``. Counting the turns reads the branch.
         """
-        current = await self._current(None)
+        current = await self._current_branch(None)
         found = []
         for log in await entry_logs(self.db.primary(), self.session_id, limit=10_000):
             branch = branch_of(log.namespace)
@@ -337,8 +337,8 @@ class MemalchemySession(OpenAIAdapter):
         Its keys are ``turn``, ``content`` (at most 100 characters), ``full_content``,
         ``timestamp``, ``position`` and ``can_branch``.
         """
-        turns = await self._turns(branch_id)
-        return [turn | {"content": _preview(turn["content"])} for turn in turns]
+        turns = await self._list_turns(branch_id)
+        return [turn | {"content": _cut_preview(turn["content"])} for turn in turns]
 
     async def find_turns_by_content(
         self, search_term: str, branch_id: str | None = None
@@ -348,7 +348,7 @@ class MemalchemySession(OpenAIAdapter):
         They are dicts of `get_conversation_turns`, with the whole text as ``content``.
         """
         wanted = search_term.casefold()
-        turns = await self._turns(branch_id)
+        turns = await self._list_turns(branch_id)
         return [turn for turn in turns if wanted in turn["content"].casefold()]
 
     async def get_conversation_by_turns(
@@ -385,7 +385,7 @@ class MemalchemySession(OpenAIAdapter):
         is not reported, and without a turn nothing is stored. A failure is raised, where
         `AdvancedSQLiteSession` logs it.
         """
-        branch = await self._current(None)
+        branch = await self._current_branch(None)
         turns = await self._turn_positions(branch)
         if not turns:
             return
@@ -415,7 +415,7 @@ class MemalchemySession(OpenAIAdapter):
         The keys are ``requests``, ``input_tokens``, ``output_tokens``, ``total_tokens``,
         ``input_tokens_details`` and ``output_tokens_details``.
         """
-        known = await self._usage(await self._current(branch_id))
+        known = await self._read_usage(await self._current_branch(branch_id))
         if user_turn_number is not None:
             return next((usage for number, usage in known if number == user_turn_number), {})
         return [{"user_turn_number": number, **usage} for number, usage in known]
@@ -425,7 +425,7 @@ class MemalchemySession(OpenAIAdapter):
         branches = [branch_id or MAIN]
         if not branch_id:
             branches = [branch["branch_id"] for branch in await self.list_branches()]
-        known = [usage for branch in branches for _, usage in await self._usage(branch)]
+        known = [usage for branch in branches for _, usage in await self._read_usage(branch)]
         if not known:
             return None
         total = {name: sum(usage[name] for usage in known) for name in COUNTERS}
@@ -437,7 +437,7 @@ class MemalchemySession(OpenAIAdapter):
         self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
     ) -> CompactionSnapshot:
         # The SDK's compaction looks for this name, and without it only replaces whole histories.
-        log = self._log_of(await self._current(None))
+        log = self._log_of(await self._current_branch(None))
         version = await log.version(self.session_id)
         found = await log.tail(self.session_id, limit + 1)
         return CompactionSnapshot(
@@ -449,7 +449,7 @@ class MemalchemySession(OpenAIAdapter):
     ) -> tuple[list[TResponseInputItem], bool]:
         # The SDK's compaction looks for this name, and without it may send items that it read
         # before others wrote.
-        branch = await self._current(None)
+        branch = await self._current_branch(None)
         log = self._log_of(branch)
         version = await log.version(self.session_id)
         _compacted.set(_Compacted(log, self.session_id, branch, version))
@@ -470,7 +470,7 @@ class MemalchemySession(OpenAIAdapter):
                 await read.log.replace_suffix(
                     self.session_id,
                     0,
-                    [_plain(item) for item in items],
+                    [_to_plain(item) for item in items],
                     expected_version=read.version,
                     connection=tx,
                 )
@@ -490,7 +490,7 @@ class MemalchemySession(OpenAIAdapter):
 
     # --- Reading and writing a branch -------------------------------------------------------------
 
-    async def _all_items(self, log: ThreadLog) -> list[Any]:
+    async def _read_all_items(self, log: ThreadLog) -> list[Any]:
         session_id = self.session_id
         known = self._known if self._known and self._known[:2] == (log, session_id) else None
         seen, items = (None, []) if known is None else known[2:]
@@ -500,7 +500,7 @@ class MemalchemySession(OpenAIAdapter):
             self._known = log, session_id, reading, items
         return [copy_of(item) for item in items]
 
-    async def _append(self, log: ThreadLog, branch: str, given: list[Any]) -> None:
+    async def _append_items(self, log: ThreadLog, branch: str, given: list[Any]) -> None:
         try:
             await self._append_to(log, branch, given)
         except NotSerialisable:
@@ -515,7 +515,7 @@ class MemalchemySession(OpenAIAdapter):
                 async with self._prolonging(log, branch, tx):
                     await log.append(self.session_id, given, connection=tx)
                 # The append waited for whoever deletes or clears the branch, so read only now.
-                state = OPEN if branch == MAIN else await self._state(branch, tx)
+                state = OPEN if branch == MAIN else await self._state_of_branch(branch, tx)
                 if state != OPEN:
                     raise _BranchGone
         except _BranchGone:
@@ -524,7 +524,7 @@ class MemalchemySession(OpenAIAdapter):
                     f"Branch {branch!r} of session {self.session_id!r} was deleted; nothing was "
                     "added. Switch to another branch first"
                 ) from None
-            self._leave(branch)
+            self._leave_branch(branch)
             await self._append_to(self._log_of(MAIN), MAIN, given)
 
     @asynccontextmanager
@@ -558,13 +558,13 @@ class MemalchemySession(OpenAIAdapter):
             if item is not None:
                 await end_items(self.store, [item], end_of_session(ends, self._ttl), tx)
 
-    async def _create(
+    async def _create_branch(
         self, name: str, *, turn: int | None = None, before: int | None = None
     ) -> str:
         """Create a branch of the items before a turn or a position, or of all, and go to it."""
         if not isinstance(name, str) or not name.strip():
             raise ValueError("Branch name cannot be empty")
-        source = await self._current(None)
+        source = await self._current_branch(None)
         log, other, target = self._log_of(source), self._log_of(name), branch_namespace(name)
         taken = ValueError(
             f"Branch ID {name!r} has already been used in session {self.session_id!r}; "
@@ -597,7 +597,7 @@ class MemalchemySession(OpenAIAdapter):
             await uninterrupted(create())
         except Conflict:
             raise taken from None
-        self._switch(name)
+        self._switch_to(name)
         return name
 
     async def _set_states(
@@ -612,11 +612,11 @@ class MemalchemySession(OpenAIAdapter):
         await self.store.change(BRANCHES, self.session_id, changed, index=False, connection=tx)
         await self._end_with_session(ends, tx)
 
-    async def _state(self, branch: str, connection: HostConnection | None = None) -> str:
+    async def _state_of_branch(self, branch: str, connection: HostConnection | None = None) -> str:
         known = await self.store.get(BRANCHES, self.session_id, connection=connection)
         return str((known or {}).get(branch, OPEN))
 
-    async def _current(self, branch_id: str | None) -> str:
+    async def _current_branch(self, branch_id: str | None) -> str:
         """Return the branch to which a call refers: *branch_id*, or else the current one.
 
         That is main, if another object cleared the session meanwhile.
@@ -625,16 +625,16 @@ class MemalchemySession(OpenAIAdapter):
         if branch_id is not None:
             return branch_id
         branch = self.branch
-        if branch != MAIN and await self._state(branch) == CLEARED:
-            self._leave(branch)
+        if branch != MAIN and await self._state_of_branch(branch) == CLEARED:
+            self._leave_branch(branch)
             return MAIN
         return branch
 
-    def _leave(self, branch: str) -> None:
+    def _leave_branch(self, branch: str) -> None:
         if self._branch == branch:
-            self._switch(MAIN)
+            self._switch_to(MAIN)
 
-    def _switch(self, branch: str) -> None:
+    def _switch_to(self, branch: str) -> None:
         self._log = self._new_log(branch)
         self._branch = branch
 
@@ -644,7 +644,7 @@ class MemalchemySession(OpenAIAdapter):
                 f"this {type(self).__name__} is closed; make another one for the same session"
             )
 
-    def _missing(self, branch: str) -> ValueError:
+    def _branch_missing(self, branch: str) -> ValueError:
         return ValueError(f"Branch {branch!r} does not exist in session {self.session_id!r}")
 
     def _log_of(self, branch: str) -> ThreadLog:
@@ -660,9 +660,9 @@ class MemalchemySession(OpenAIAdapter):
             raise TooLarge("session_id with a branch", error.size, error.limit) from None
         return ThreadLog(self.db, namespace=namespace, index_text=self._index_text, ttl=self._ttl)
 
-    async def _turns(self, branch_id: str | None) -> list[dict[str, Any]]:
+    async def _list_turns(self, branch_id: str | None) -> list[dict[str, Any]]:
         """Return the turns of a branch, each with its whole text."""
-        log = self._log_of(await self._current(branch_id))
+        log = self._log_of(await self._current_branch(branch_id))
         turns = [entry for entry in await log.range(self.session_id) if is_turn(entry.value)]
         return [
             {
@@ -680,7 +680,7 @@ class MemalchemySession(OpenAIAdapter):
         self, branch: str, connection: HostConnection | None = None
     ) -> list[tuple[int, int]]:
         """Return the position of the first item, and the number, of each turn."""
-        items = await self._scan(
+        items = await self._scan_branch(
             branch, lambda position, item, _: (position, is_turn(item)), connection
         )
         positions = [position for position, begins_turn in items if begins_turn]
@@ -692,7 +692,7 @@ class MemalchemySession(OpenAIAdapter):
                 return position
         raise ValueError(f"Turn {turn} does not contain a user message in branch {branch!r}")
 
-    async def _usage(self, branch: str) -> list[tuple[int, dict[str, Any]]]:
+    async def _read_usage(self, branch: str) -> list[tuple[int, dict[str, Any]]]:
         """Return the number and the usage of each turn with known usage, in order."""
         turns = dict(await self._turn_positions(branch))
         namespace = usage_namespace(self.session_id, branch)
@@ -702,12 +702,14 @@ class MemalchemySession(OpenAIAdapter):
 
     async def _items_by_turn(self, branch_id: str | None) -> list[tuple[int, Any]]:
         number, found = 0, []
-        for item in await self._scan(await self._current(branch_id), lambda _, item, __: item):
+        for item in await self._scan_branch(
+            await self._current_branch(branch_id), lambda _, item, __: item
+        ):
             number += is_turn(item)
             found.append((number, item))
         return found
 
-    async def _scan(
+    async def _scan_branch(
         self,
         branch: str,
         make: Callable[[int, Any, int], Any],
@@ -797,18 +799,18 @@ class CompactionSnapshot:
         if not self.entries[start:]:
             return False
         try:
-            await uninterrupted(self._replace(self.entries[start].position, output))
+            await uninterrupted(self._replace_items(self.entries[start].position, output))
         except (Conflict, ThreadDeleted):
             return False
         return True
 
-    async def _replace(self, first: int, output: list[TResponseInputItem]) -> None:
+    async def _replace_items(self, first: int, output: list[TResponseInputItem]) -> None:
         log, session_id = self.log, self.session_id
         async with log.db.transaction() as tx:
             await log.replace_suffix(
                 session_id,
                 first - 1,
-                [_plain(item) for item in output],
+                [_to_plain(item) for item in output],
                 expected_version=self.version,
                 connection=tx,
             )
@@ -824,7 +826,7 @@ class CompactionSnapshot:
                 await log.remove(session_id, pruned, connection=tx)
 
 
-def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
+def _check_settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
     if isinstance(given, SessionSettings):
         return given
     unknown = set(given or ()) - {field.name for field in fields(SessionSettings)}
@@ -833,10 +835,10 @@ def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings
     return SessionSettings(**(given or {}))
 
 
-def _plain(item: Any) -> Any:
+def _to_plain(item: Any) -> Any:
     dump = getattr(item, "model_dump", None)
     return item if dump is None else dump(exclude_unset=True)
 
 
-def _preview(text: str) -> str:
+def _cut_preview(text: str) -> str:
     return text if len(text) <= MAX_PREVIEW else f"{text[:MAX_PREVIEW]}..."

@@ -91,7 +91,7 @@ class MemalchemySessions(OpenAIAdapter):
         """
         if filter is None:
             ids = await self._main.list_threads(limit, pattern)
-            return sorted(await self._infos(ids), key=_newest, reverse=True)
+            return sorted(await self._read_infos(ids), key=_order_of_newest, reverse=True)
         items: AsyncIterator[StoreItem] = paged(
             lambda after, size: self.store.list_items(
                 SESSIONS, filter=filter, limit=size, after=after
@@ -100,11 +100,11 @@ class MemalchemySessions(OpenAIAdapter):
         described = {item.key: item.value async for item in items if fnmatchcase(item.key, pattern)}
         written = await self._main.last_written([*described])
         infos = [SessionInfo(one, written.get(one), said) for one, said in described.items()]
-        return sorted(infos, key=_newest, reverse=True)[:limit]
+        return sorted(infos, key=_order_of_newest, reverse=True)[:limit]
 
     async def get(self, session_id: str) -> SessionInfo | None:
         """Return a session, or ``None`` if it has neither items nor a description."""
-        (info,) = await self._infos([session_id])
+        (info,) = await self._read_infos([session_id])
         return info if info.updated_at is not None or info.metadata else None
 
     async def describe(
@@ -172,11 +172,11 @@ class MemalchemySessions(OpenAIAdapter):
 
         return await uninterrupted(delete())
 
-    async def _infos(self, ids: Ids) -> Infos:
+    async def _read_infos(self, ids: Ids) -> Infos:
         written = await self._main.last_written(ids)
         known = await self.store.get_batch([(SESSIONS, one) for one in ids])
         return [SessionInfo(one, written.get(one), known.get((SESSIONS, one), {})) for one in ids]
 
 
-def _newest(info: SessionInfo) -> tuple[bool, float]:
+def _order_of_newest(info: SessionInfo) -> tuple[bool, float]:
     return info.updated_at is not None, info.updated_at.timestamp() if info.updated_at else 0.0

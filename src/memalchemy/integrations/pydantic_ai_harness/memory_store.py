@@ -102,8 +102,8 @@ class MemalchemyMemoryStore(Adapter):
         Raises:
             MemoryOperationConflictError: it was done with another fingerprint.
         """
-        item = await self.store.get_item(*self._receipt(operation))
-        return _replayed(operation, item)
+        item = await self.store.get_item(*self._place_of_receipt(operation))
+        return _replay_receipt(operation, item)
 
     async def write(
         self,
@@ -145,7 +145,9 @@ class MemalchemyMemoryStore(Adapter):
                 self._files, path, value, expected_version=item, connection=connection
             )
 
-        return await self._mutate("written", path, expected_version, operation, value, write)
+        return await self._mutate_with_receipt(
+            "written", path, expected_version, operation, value, write
+        )
 
     async def delete(
         self,
@@ -166,7 +168,9 @@ class MemalchemyMemoryStore(Adapter):
                     self._files, path, expected_version=item, connection=connection
                 )
 
-        return await self._mutate("deleted", path, expected_version, operation, None, delete)
+        return await self._mutate_with_receipt(
+            "deleted", path, expected_version, operation, None, delete
+        )
 
     async def list_paths(self, prefix: str = "", *, limit: int) -> list[str]:
         """Return the first *limit* paths that begin with *prefix*, sorted."""
@@ -215,7 +219,7 @@ class MemalchemyMemoryStore(Adapter):
             truncated=result.truncated or cut or len(paths) > max_files,
         )
 
-    async def _mutate(
+    async def _mutate_with_receipt(
         self,
         done: str,
         path: str,
@@ -227,14 +231,14 @@ class MemalchemyMemoryStore(Adapter):
         """Change a file and store the receipt of the operation, in one transaction."""
         validate_store_path(path)
         file = (self._files, path)
-        receipt = None if operation is None else self._receipt(operation)
+        receipt = None if operation is None else self._place_of_receipt(operation)
 
         async def mutate() -> MemoryMutation:
             async with self.db.transaction() as tx:
                 wanted = [file] if receipt is None else [file, receipt]
                 found = await self.store.get_items(wanted, connection=tx)
                 if operation is not None and receipt is not None:
-                    replayed = _replayed(operation, found.get(receipt))
+                    replayed = _replay_receipt(operation, found.get(receipt))
                     if replayed is not None:
                         return replayed
                 item = found.get(file)
@@ -264,11 +268,11 @@ class MemalchemyMemoryStore(Adapter):
 
         return await retry_on_conflict(mutate, f"memory path {path!r}")
 
-    def _receipt(self, operation: MemoryOperation) -> tuple[tuple[str, ...], str]:
+    def _place_of_receipt(self, operation: MemoryOperation) -> tuple[tuple[str, ...], str]:
         return (*self.namespace, RECEIPTS), key_of(operation.id)
 
 
-def _replayed(operation: MemoryOperation, item: StoreItem | None) -> MemoryMutation | None:
+def _replay_receipt(operation: MemoryOperation, item: StoreItem | None) -> MemoryMutation | None:
     """Return the result of an operation, from its receipt."""
     if item is None:
         return None

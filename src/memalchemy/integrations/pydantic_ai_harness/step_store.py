@@ -107,7 +107,10 @@ class MemalchemyStepStore(Adapter):
         """
         try:
             await self.store.put(
-                (*self.namespace, RUNS), record.run_id, _fields(record), expected_version=None
+                (*self.namespace, RUNS),
+                record.run_id,
+                _fields_of_record(record),
+                expected_version=None,
             )
         except Conflict as conflict:
             raise ValueError(f"run_id {record.run_id!r} is already in the store") from conflict
@@ -115,7 +118,7 @@ class MemalchemyStepStore(Adapter):
     async def get_run(self, *, run_id: str) -> RunRecord | None:
         """Return a run, or ``None``."""
         found = await self.store.get((*self.namespace, RUNS), run_id)
-        return None if found is None else _record(RunRecord, found)
+        return None if found is None else _to_record(RunRecord, found)
 
     async def list_runs(
         self, *, parent_run_id: str | None = None, conversation_id: str | None = None
@@ -126,7 +129,7 @@ class MemalchemyStepStore(Adapter):
         items = await self.store.list_items(
             (*self.namespace, RUNS), filter=given or None, limit=MAX_LIMIT
         )
-        found = [_record(RunRecord, item.value) for item in reversed(items)]
+        found = [_to_record(RunRecord, item.value) for item in reversed(items)]
         return sorted(found, key=lambda record: record.started_at)
 
     # --- Events -----------------------------------------------------------------------------------
@@ -136,14 +139,14 @@ class MemalchemyStepStore(Adapter):
         key = event.idempotency_key
         await self.log.append(
             event.run_id,
-            [_fields(event)],
+            [_fields_of_record(event)],
             keys=None if key is None else key_of(key),
             occurred_at=None if event.timestamp.utcoffset() is None else event.timestamp,
         )
 
     async def list_events(self, *, run_id: str) -> list[StepEvent]:
         """Return the events of a run, in the order in which they were appended."""
-        return [_record(StepEvent, entry.value) for entry in await self.log.range(run_id)]
+        return [_to_record(StepEvent, entry.value) for entry in await self.log.range(run_id)]
 
     # --- Snapshots --------------------------------------------------------------------------------
 
@@ -157,18 +160,19 @@ class MemalchemyStepStore(Adapter):
             Conflict: others saved into the run 20 times while this was tried.
         """
         messages = list(snapshot.messages)
-        stored = _fields(snapshot)
+        stored = _fields_of_record(snapshot)
         key = snapshot.idempotency_key
         id_ = None if key is None else key_of(key)
 
         async def save(convert: Convert) -> bool:
             state = convert({**stored, "messages": dump_messages(messages)})
             return await retry_on_conflict(
-                lambda: self._save(snapshot.run_id, id_, state), f"run {snapshot.run_id!r}"
+                lambda: self._save_new_state(snapshot.run_id, id_, state),
+                f"run {snapshot.run_id!r}",
             )
 
         if await write_storable(save) and self._most is not None:
-            await self._prune(snapshot.run_id, self._most)
+            await self._prune_snapshots(snapshot.run_id, self._most)
 
     async def latest_snapshot(
         self, *, run_id: str, include_interrupted: bool = False
@@ -179,12 +183,12 @@ class MemalchemyStepStore(Adapter):
         """
         newest = await self.checkpointer.load(run_id)
         if newest is None or include_interrupted or newest["state"] == "complete":
-            return None if newest is None else _snapshot(newest)
+            return None if newest is None else _to_snapshot(newest)
         async for info in self.checkpointer.history(run_id):
             if _is_complete(info):
                 found = await self.checkpointer.load(run_id, info.checkpoint_id)
                 if found is not None:
-                    return _snapshot(found)
+                    return _to_snapshot(found)
         return None
 
     async def list_snapshots(
@@ -200,36 +204,38 @@ class MemalchemyStepStore(Adapter):
             for info in reversed(infos)
             if include_interrupted or _is_complete(info)
         ]
-        return [_snapshot(one.state) async for one in self.checkpointer.snapshots(run_id, ids)]
+        return [_to_snapshot(one.state) async for one in self.checkpointer.snapshots(run_id, ids)]
 
     # --- Effects of tools -------------------------------------------------------------------------
 
     async def record_tool_effect(self, record: ToolEffectRecord) -> None:
         """Store the effect of a tool call, in place of an earlier record of the call."""
         await self.store.put(
-            self._effects(record.run_id), key_of(record.tool_call_id), _fields(record)
+            self._namespace_of_effects(record.run_id),
+            key_of(record.tool_call_id),
+            _fields_of_record(record),
         )
 
     async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
         """Return the record of a tool call, or ``None``."""
-        found = await self.store.get(self._effects(run_id), key_of(tool_call_id))
-        return None if found is None else _record(ToolEffectRecord, found)
+        found = await self.store.get(self._namespace_of_effects(run_id), key_of(tool_call_id))
+        return None if found is None else _to_record(ToolEffectRecord, found)
 
     async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
         """Return the tool calls of a run that have begun and not ended, in the order of their
         first records."""
         items = await self.store.list_items(
-            self._effects(run_id), filter={"status": "started"}, limit=MAX_LIMIT
+            self._namespace_of_effects(run_id), filter={"status": "started"}, limit=MAX_LIMIT
         )
         found = sorted(items, key=lambda item: item.created_at)
-        return [_record(ToolEffectRecord, item.value) for item in found]
+        return [_to_record(ToolEffectRecord, item.value) for item in found]
 
     # --- Shared by the methods above --------------------------------------------------------------
 
-    def _effects(self, run_id: str) -> tuple[str, ...]:
+    def _namespace_of_effects(self, run_id: str) -> tuple[str, ...]:
         return (*self.namespace, EFFECTS, run_id)
 
-    async def _save(self, run_id: str, id_: str | None, state: dict[str, Any]) -> bool:
+    async def _save_new_state(self, run_id: str, id_: str | None, state: dict[str, Any]) -> bool:
         """Save a state under an id that the run has not had; return false if it has had it.
 
         Raises:
@@ -243,16 +249,18 @@ class MemalchemyStepStore(Adapter):
         if newest is not None:
             if id_ == newest["checkpoint_id"] or await self.checkpointer.exists(run_id, id_):
                 return False
-            if self._most is not None and await self.store.exists(self._pruned(run_id), id_):
+            if self._most is not None and await self.store.exists(
+                self._namespace_of_pruned(run_id), id_
+            ):
                 return False
         parent = None if newest is None else newest["checkpoint_id"]
         await self.checkpointer.save(state, run_id, id_, metadata, expected_parent=parent)
         return True
 
-    def _pruned(self, run_id: str) -> tuple[str, ...]:
+    def _namespace_of_pruned(self, run_id: str) -> tuple[str, ...]:
         return (*self.namespace, PRUNED, run_id)
 
-    async def _prune(self, run_id: str, keep: int) -> None:
+    async def _prune_snapshots(self, run_id: str, keep: int) -> None:
         """Delete all snapshots but the newest *keep* and the newest complete one.
 
         Their keys stay known.
@@ -263,12 +271,12 @@ class MemalchemyStepStore(Adapter):
         if not gone:
             return
         async with self.db.transaction() as tx:
-            keys = [(self._pruned(run_id), id_, None) for id_ in gone]
+            keys = [(self._namespace_of_pruned(run_id), id_, None) for id_ in gone]
             await self.store.put_batch(keys, connection=tx)
             await self.checkpointer.delete_checkpoints(run_id, gone, connection=tx)
 
 
-def _fields(record: Record) -> dict[str, Any]:
+def _fields_of_record(record: Record) -> dict[str, Any]:
     """Return the fields of a record that are not ``None``.
 
     Times are texts, because a value without a time takes a faster form.
@@ -281,8 +289,8 @@ def _fields(record: Record) -> dict[str, Any]:
     return found
 
 
-def _record(kind: type[R], stored: dict[str, Any]) -> R:
-    """Return the record of `_fields`."""
+def _to_record(kind: type[R], stored: dict[str, Any]) -> R:
+    """Return the record of `_fields_of_record`."""
     times = {
         name: datetime.fromisoformat(stored[name])
         for name in ("timestamp", "started_at", "ended_at")
@@ -295,5 +303,5 @@ def _is_complete(info: CheckpointInfo) -> bool:
     return info.metadata.get("state") == "complete"
 
 
-def _snapshot(state: dict[str, Any]) -> ContinuableSnapshot:
-    return _record(ContinuableSnapshot, state | {"messages": load_messages(state["messages"])})
+def _to_snapshot(state: dict[str, Any]) -> ContinuableSnapshot:
+    return _to_record(ContinuableSnapshot, state | {"messages": load_messages(state["messages"])})

@@ -59,7 +59,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         # The last part keeps the agents of one repository out of the namespaces of others.
         super().__init__(db, namespace=(*check_namespace(namespace), "sessions"))
         self._index_text = index_text
-        self.sessions: Checkpointer = self._states()
+        self.sessions: Checkpointer = self._checkpointer_of()
         """The states of sessions: a thread for each."""
 
     # --- Sessions ---------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         """
         state = asdict(session) | {"session_type": str(session.session_type.value)}
         what = f"Session {session.session_id}"
-        await self._create(self.sessions, session.session_id, state, what)
+        await self._create_state(self.sessions, session.session_id, state, what)
         return session
 
     async def aread_session(self, /, session_id: str, **kwargs: Any) -> Session | None:
@@ -105,7 +105,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         agent_id = session_agent.agent_id
         await self._require_session(session_id)
         what = f"Agent {agent_id} in session {session_id}"
-        await self._create(self.agents(agent_id), session_id, asdict(session_agent), what)
+        await self._create_state(self.agents(agent_id), session_id, asdict(session_agent), what)
 
     async def aread_agent(
         self, /, session_id: str, agent_id: str, **kwargs: Any
@@ -164,7 +164,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         self, /, session_id: str, agent_id: str, message_id: int, **kwargs: Any
     ) -> SessionMessage | None:
         """Return a message; ``None`` if the agent has none of this index."""
-        found = await self._find(session_id, agent_id, _check_index(message_id))
+        found = await self._find_message(session_id, agent_id, _check_index(message_id))
         return None if found is None else _message_of(found[1])
 
     async def aupdate_message(
@@ -176,7 +176,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
             SessionException: the agent has no message of this index.
         """
         index = _check_index(session_message.message_id)
-        found = await self._find(session_id, agent_id, index)
+        found = await self._find_message(session_id, agent_id, index)
         if found is not None:
             position, value = found
             session_message.created_at = _message_of(value).created_at
@@ -201,7 +201,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
 
         Reads all messages of the agent, in one round trip.
         """
-        found = [_message_of(value) for _, value in await self._all(session_id, agent_id)]
+        found = [_message_of(value) for _, value in await self._read_messages(session_id, agent_id)]
         found.sort(key=lambda message: message.message_id)
         return found[offset:] if limit is None else found[offset : offset + limit]
 
@@ -273,18 +273,18 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
 
     def agents(self, agent_id: str) -> Checkpointer:
         """Return the states of an agent: a thread for each session, of which the last is kept."""
-        return self._states("agents", agent_id)
+        return self._checkpointer_of("agents", agent_id)
 
     def multi_agents(self, multi_agent_id: str) -> Checkpointer:
         """Return the states of a group of agents: a thread for each session."""
-        return self._states("multi_agents", multi_agent_id)
+        return self._checkpointer_of("multi_agents", multi_agent_id)
 
     def translate(self, error: Exception) -> Exception | None:
         """Return Strands' `SessionException` for an error of memalchemy."""
         is_ours = isinstance(error, MemalchemyError | InvalidArgument)
         return SessionException(str(error)) if is_ours else None
 
-    def _states(self, *place: str) -> Checkpointer:
+    def _checkpointer_of(self, *place: str) -> Checkpointer:
         with self.translated_errors():
             return Checkpointer(
                 self.db,
@@ -299,7 +299,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         if not known:
             raise SessionException(f"Session {session_id} does not exist")
 
-    async def _create(
+    async def _create_state(
         self, states: Checkpointer, session_id: str, state: dict[str, Any], what: str
     ) -> None:
         with self.translated_errors():
@@ -308,13 +308,15 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
             except Conflict as error:
                 raise SessionException(f"{what} already exists") from error
 
-    async def _all(self, session_id: str, agent_id: str) -> list[tuple[int, Any]]:
+    async def _read_messages(self, session_id: str, agent_id: str) -> list[tuple[int, Any]]:
         with self.translated_errors():
             log = self.messages(agent_id)
             _, found = await log.scan(session_id, lambda position, value, _: (position, value))
         return found
 
-    async def _find(self, session_id: str, agent_id: str, index: int) -> tuple[int, Any] | None:
+    async def _find_message(
+        self, session_id: str, agent_id: str, index: int
+    ) -> tuple[int, Any] | None:
         """Return the position and the value of the entry of a message."""
         with self.translated_errors():
             near: list[Entry] = await self.messages(agent_id).range(
@@ -322,7 +324,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
             )
         if near and near[0].key == str(index):  # where all were appended in order
             return near[0].position, near[0].value
-        for position, value in await self._all(session_id, agent_id):
+        for position, value in await self._read_messages(session_id, agent_id):
             if value[ENVELOPE]["message_id"] == index:
                 return position, value
         return None

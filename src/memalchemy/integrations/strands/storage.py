@@ -90,15 +90,15 @@ class MemalchemyStorage(StrandsAdapter, Storage):
         """
         if not isinstance(data, bytes | bytearray | memoryview):
             raise StorageError(f"a storage holds bytes, not {type(data).__name__}")
-        await self.run(partial(self._write, self._key(key), _value_of(data), occurred_at))
+        await self.run(partial(self._write, self._full_key_of(key), _value_of(data), occurred_at))
 
     async def read(self, key: str) -> bytes | None:
         """Return the bytes of a key; ``None`` if there is no such key."""
-        return await self.run(partial(self._read, self._key(key)))
+        return await self.run(partial(self._read, self._full_key_of(key)))
 
     async def delete(self, key: str) -> None:
         """Delete a key, if it is there."""
-        await self.run(partial(self._delete, self._key(key)))
+        await self.run(partial(self._delete, self._full_key_of(key)))
 
     async def list(self, query: str = "") -> builtins.list[str]:
         """Return the keys that begin with *query*, sorted by code point.
@@ -106,7 +106,7 @@ class MemalchemyStorage(StrandsAdapter, Storage):
         Takes a query for each directory, and for each agent's snapshots, that is listed.
         """
         prefix = self._prefix + _normalize_prefix(query)
-        found = await self.run(partial(self._keys, prefix))
+        found = await self.run(partial(self._list_keys, prefix))
         return sorted(key[len(self._prefix) :] for key in found)
 
     async def search(self, query: str) -> builtins.list[StorageSearchResult]:
@@ -140,7 +140,7 @@ class MemalchemyStorage(StrandsAdapter, Storage):
         """Return Strands' `StorageError` for an error of memalchemy."""
         return StorageError(str(error)) if isinstance(error, MemalchemyError) else None
 
-    def _key(self, key: str) -> str:
+    def _full_key_of(self, key: str) -> str:
         return self._prefix + _normalize_key(key)
 
     async def _write(self, full: str, value: str | bytes, at: datetime | None) -> None:
@@ -149,7 +149,7 @@ class MemalchemyStorage(StrandsAdapter, Storage):
                 state = {"data": value}
                 await self.snapshots.save(state, match[1], match[2], occurred_at=at)
             else:
-                namespace, name = self._place(full)
+                namespace, name = self._item_place(full)
                 item = NewItem(namespace, name, value, {"name": name}, created_at=at, updated_at=at)
                 await self.store.put_batch([item])
 
@@ -158,7 +158,7 @@ class MemalchemyStorage(StrandsAdapter, Storage):
             if match := _SNAPSHOT.fullmatch(full):
                 state = await self.snapshots.load(match[1], match[2])
                 return None if state is None else _bytes_of(state["data"])
-            item = await self.store.get_item(*self._place(full))
+            item = await self.store.get_item(*self._item_place(full))
         return None if item is None else _bytes_of(item.value)
 
     async def _delete(self, full: str) -> None:
@@ -166,9 +166,9 @@ class MemalchemyStorage(StrandsAdapter, Storage):
             if match := _SNAPSHOT.fullmatch(full):
                 await self._delete_snapshot(match[1], match[2])
             else:
-                await self.store.delete(*self._place(full))
+                await self.store.delete(*self._item_place(full))
 
-    async def _keys(self, prefix: str) -> set[str]:
+    async def _list_keys(self, prefix: str) -> set[str]:
         with self.translated_errors():
             return {*await self._item_keys(prefix), *await self._snapshot_keys(prefix)}
 
@@ -176,7 +176,7 @@ class MemalchemyStorage(StrandsAdapter, Storage):
         with self.translated_errors():
             return await self.store.search(place, query, self._search_limit, prefix=True)
 
-    def _place(self, full: str) -> tuple[tuple[str, ...], str]:
+    def _item_place(self, full: str) -> tuple[tuple[str, ...], str]:
         """Return the namespace and the key of the store item: the directory and the file name."""
         *directories, name = full.split("/")
         return (*self.path, *directories), name

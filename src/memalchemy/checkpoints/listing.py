@@ -52,8 +52,8 @@ def info_columns() -> list[ColumnElement[Any]]:
     ]
 
 
-def live_checkpoints(proven: bool = False) -> Any:
-    """Return checkpoints joined to their heads, if these are live; binds ``p_now``.
+def checkpoints_with_heads(proven: bool = False) -> Any:
+    """Return checkpoints joined to their heads, and only those of live ones; binds ``p_now``.
 
     With *proven*, deleted and expired heads are included; who checks the proof leaves them out.
     """
@@ -89,7 +89,7 @@ def list_checkpoints(dialect: Dialect, before: bool) -> Executable:
     """Select a page of the checkpoints of a log, newest first."""
     query = (
         select(*info_columns())
-        .select_from(live_checkpoints())
+        .select_from(checkpoints_with_heads())
         .where(of_log(CHECKPOINTS))
         .order_by(CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
@@ -101,7 +101,11 @@ def list_checkpoints(dialect: Dialect, before: bool) -> Executable:
 def read_checkpoint(dialect: Dialect) -> Executable:
     """Select one checkpoint by its id."""
     named = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
-    return select(*info_columns()).select_from(live_checkpoints()).where(of_log(CHECKPOINTS), named)
+    return (
+        select(*info_columns())
+        .select_from(checkpoints_with_heads())
+        .where(of_log(CHECKPOINTS), named)
+    )
 
 
 @statement(proves="whole log")
@@ -110,7 +114,7 @@ def list_until(dialect: Dialect) -> Executable:
     occurred = CHECKPOINTS.c.occurred_at
     return (
         select(*info_columns())
-        .select_from(live_checkpoints())
+        .select_from(checkpoints_with_heads())
         .where(of_log(CHECKPOINTS), occurred <= bindparam("p_moment", type_=occurred.type))
         .order_by(occurred.desc(), CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
@@ -339,7 +343,7 @@ def list_by_id(dialect: Dialect, scope: str, until: bool, after: bool, proven: b
     order = (name.desc(), THREADS.c.thread_id, THREADS.c.namespace)
     return (
         select(*info_columns())
-        .select_from(live_checkpoints(proven))
+        .select_from(checkpoints_with_heads(proven))
         .where(*where)
         .order_by(*order)
         .limit(bindparam("p_limit"))

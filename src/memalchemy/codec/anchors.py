@@ -17,12 +17,13 @@ import os
 import struct
 import tempfile
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from hmac import compare_digest
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -154,21 +155,20 @@ class Section:
         index = self.index(code)
         return self.record(index) if index < len(self) and self.code(index) == code else None
 
-    def with_changes(self, changes: list[bytes]) -> bytes:
-        """Return the records with some of them, packed, replaced or added.
+    def merged_records(self, changes: list[bytes]) -> bytes:
+        """Return the records with *changes*: packed records that replace theirs, or are added.
 
-        Of several *changes* of one hash the latest state counts. The list is sorted.
+        Of several changes of one hash the latest state counts. The list is sorted.
         """
         changes.sort()
         pieces: list[bytes | memoryview] = []
         start = 0
-        for at, change in enumerate(changes):
+        for change in _latest_of_each_code(changes):
             code = change[:_CODE]
-            if at + 1 < len(changes) and changes[at + 1].startswith(code):
-                continue
             index = self.index(code) if start < len(self) else start
             pieces += [self.records[start * RECORD : index * RECORD], change]
-            start = index + (index < len(self) and self.code(index) == code)
+            is_replaced = index < len(self) and self.code(index) == code
+            start = index + is_replaced
         pieces.append(self.records[start * RECORD :])
         return b"".join(pieces)
 
@@ -191,6 +191,13 @@ class Section:
         elif life.created_at < microseconds(self.taken_at - TOLERANCE):
             return f"it began before {when}, which has another one"
         return None
+
+
+def _latest_of_each_code(changes: list[bytes]) -> Iterator[bytes]:
+    """Yield the last of the sorted *changes* of each hash: its state is the latest."""
+    for change, following in pairwise([*changes, b""]):
+        if not following.startswith(change[:_CODE]):
+            yield change
 
 
 def pack_record(code: bytes, record: Record) -> bytes:

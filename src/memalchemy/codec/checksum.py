@@ -33,6 +33,11 @@ def state_checksum(parts: Parts) -> int:
     return hashed.intdigest() & 0xFFFFFFFF
 
 
+def state_half(checksum: int) -> int:
+    """Return the half of a stored checksum that is of the state, not of the payload."""
+    return checksum >> 32
+
+
 def payload_checksum(payload: bytes, parts: Parts) -> int:
     """Return the checksum to store with the payload of a state, as a signed integer of 64 bits.
 
@@ -50,5 +55,5 @@ def check_payload(payload: bytes, checksum: int) -> None:
 
 def check_state(parts: Parts, checksum: int) -> None:
     """Raise `Corrupt` unless *parts* is the state that *checksum* was stored for."""
-    if state_checksum(parts) != (checksum + _INT64) >> 32:
+    if state_checksum(parts) != state_half(checksum + _INT64):
         raise Corrupt("a rebuilt state does not match its checksum")

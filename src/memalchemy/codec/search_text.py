@@ -13,7 +13,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -366,13 +368,7 @@ def _texts_in(values: Iterable[Any], *, tagged: bool = False) -> Iterator[str]:
         for item in open_[-1]:
             kind = type(item)
             if kind is str:
-                if item[:1] in ("{", "[") and item[-1:] in ("}", "]"):
-                    try:
-                        yield from _leaves_of_json(parse_plain_json(item))
-                    except ValueError:
-                        yield item
-                else:
-                    yield item
+                yield from _texts_in_text(item)
             elif kind in _NUMBERS:
                 continue
             elif kind is dict:
@@ -386,6 +382,14 @@ def _texts_in(values: Iterable[Any], *, tagged: bool = False) -> Iterator[str]:
                 break
         else:
             open_.pop()
+
+
+def _texts_in_text(text: str) -> Sequence[str]:
+    """Return the texts and numbers of JSON, or else the text."""
+    if text[:1] in ("{", "[") and text[-1:] in ("}", "]"):
+        with suppress(ValueError):
+            return _leaves_of_json(parse_plain_json(text))
+    return (text,)
 
 
 def _values_of_dict(tree: dict[str, Any]) -> Iterable[Any]:
@@ -421,30 +425,33 @@ def _leaves_of_json(value: Any) -> list[str]:
 Range = tuple[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A value, the bytes ``[start, end)`` that encode it, and the ranges that touch these."""
+
+    value: Any
+    start: int
+    end: int
+    ranges: list[Range]
+
+    def is_covered(self) -> bool:
+        """Return whether one of the ranges has all of the value."""
+        return any(low <= self.start and self.end <= high for low, high in self.ranges)
+
+
 def _parts_at_byte_ranges(value: Any, encoded: bytes, ranges: list[Range]) -> list[Any]:
     """Return the parts of a value that *ranges* of its encoding touch; both are in order."""
     found: list[Any] = []
-    left = [(value, 0, len(encoded), ranges)]
+    left = [_Span(value, 0, len(encoded), ranges)]
     while left:
-        part, start, end, touching = left.pop()
-        for low, high in touching:
-            if low <= start and end <= high:
-                found.append(part)
-                break
-        else:
-            body = start + _HEADERS.get(encoded[start], 1)
-            inside = [one for one in touching if one[1] > body or one[0] > body]
-            if type(part) is str:
-                # If its length has changed, an empty range at its end is a word that was cut short.
-                grown = any(low < body for low, _ in touching)
-                for low, high in inside:
-                    if max(low, body) < min(high, end) or (grown and low <= end):
-                        first, last = max(low, body), min(high, end)
-                        found.append(_string_part(encoded, first, last, body, end))
-            elif type(part) is dict and part.keys() == {"~x"}:
-                found.append(part)  # a text with lone surrogates, encoded as bytes
-            elif type(part) in (list, dict) and inside:
-                left += _children_touching(part, end, inside)
+        span = left.pop()
+        kind = type(span.value)
+        if span.is_covered() or (kind is dict and span.value.keys() == {"~x"}):
+            found.append(span.value)  # ~x is a text with lone surrogates, encoded as bytes
+        elif kind is str:
+            found += _string_parts(span, encoded)
+        elif kind in (list, dict):
+            left += _children_touching(span, encoded)
     return found
 
 
@@ -452,30 +459,44 @@ _HEADERS = {0xD9: 2, 0xDA: 3, 0xDC: 3, 0xDE: 3, 0xDB: 5, 0xDD: 5, 0xDF: 5}
 """Bytes before the content of a MessagePack value, by its first byte; of other values 1."""
 
 
-def _children_touching(
-    value: Any, end: int, ranges: list[Range]
-) -> list[tuple[Any, int, int, list[Range]]]:
-    """Return the parts of a container that ends at *end*, and the ranges that touch each.
+def _body(span: _Span, encoded: bytes) -> tuple[int, list[Range]]:
+    """Return where the content of a value begins, and the ranges that are not in its header."""
+    body = span.start + _HEADERS.get(encoded[span.start], 1)
+    return body, [one for one in span.ranges if one[1] > body or one[0] > body]
+
+
+def _children_touching(span: _Span, encoded: bytes) -> list[_Span]:
+    """Return the members of a container that ranges in its content touch.
 
     The last comes first: most additions are at the end, and nothing before them is looked at.
     """
-    found: list[tuple[Any, int, int, list[Range]]] = []
-    named = type(value) is dict
-    at, lowest = end, ranges[0][0]
-    for item in reversed(value.items() if named else value):
+    _, ranges = _body(span, encoded)
+    if not ranges:
+        return []
+    found: list[_Span] = []
+    named = type(span.value) is dict
+    at, lowest = span.end, ranges[0][0]
+    for item in reversed(span.value.items() if named else span.value):
         if at < lowest:
             break
         name, child = item if named else (None, item)
         first = at - len(ormsgpack.packb(child))
-        touching, overlaps = [], False
-        for low, high in ranges:
-            if first <= high and low <= at:
-                touching.append((low, high))
-                overlaps = overlaps or (first < high and low < at)
-        if overlaps:
-            found.append((child, first, at, touching))
+        touching = [(low, high) for low, high in ranges if first <= high and low <= at]
+        if any(first < high and low < at for low, high in touching):
+            found.append(_Span(child, first, at, touching))
         at = first - (len(ormsgpack.packb(name)) if named else 0)
     return found
+
+
+def _string_parts(span: _Span, encoded: bytes) -> Iterator[str]:
+    """Yield the whole words of a text that its ranges touch."""
+    body, ranges = _body(span, encoded)
+    # If its length has changed, an empty range at its end is a word that was cut short.
+    has_new_length = any(low < body for low, _ in span.ranges)
+    for low, high in ranges:
+        first, last = max(low, body), min(high, span.end)
+        if first < last or (has_new_length and low <= span.end):
+            yield _string_part(encoded, first, last, body, span.end)
 
 
 def _string_part(encoded: bytes, low: int, high: int, floor: int, ceiling: int) -> str:

@@ -254,6 +254,7 @@ class SummaryLog:
         """Return the locked head of the conversation's log, which is created if need be."""
         head = await self._conversation.hold(self._thread_id, connection)
         if head is None:
+            # A head comes into being with a first message, and stays when that is removed.
             empty = Message.system("").to_record()
             first = await self._conversation.append(self._thread_id, empty, connection=connection)
             await self._conversation.remove(self._thread_id, first, connection=connection)

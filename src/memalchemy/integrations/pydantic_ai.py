@@ -298,20 +298,17 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
             "record": convert(_RECORD.dump_python(record, warnings=False)),
         }
         ids = [entry.id for entry in new_entries]
-        before = None if known is None else known.value["head"]
-        needed = record.head_id
-        if needed in ids:  # of an existing record, a new history goes on where its head was
-            needed = new_entries[0].parent_id if known is None else None
+        needed = _entry_that_must_exist(record, new_entries, known)
         async with self.db.transaction() as tx:
             # The log's lock is what a fork and the collection of its history wait for.
             if rows:
                 await self.log.append(thread, rows, keys=ids, connection=tx)
             else:
                 await self.log.hold(thread, tx)
-            if needed not in (None, before):
-                assert needed is not None
-                if not await self.log.find(needed, thread_id=thread, connection=tx):
-                    raise ConversationConflict(record.conversation_id)
+            if needed is not None and not await self.log.find(
+                needed, thread_id=thread, connection=tx
+            ):
+                raise ConversationConflict(record.conversation_id)
             version = await self.store.put(
                 self._records,
                 record.conversation_id,
@@ -367,6 +364,22 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         for tip in _tips_of_branches(record):
             self._log_of.put(tip, thread)
         return item
+
+
+def _entry_that_must_exist(
+    record: ConversationRecord,
+    new_entries: Sequence[ConversationEntry],
+    known: StoreItem | None,
+) -> str | None:
+    """Return the id of the entry that the history of a record goes on from, if it can be missing.
+
+    The head of the *known* record cannot be.
+    """
+    is_new_head = record.head_id in [entry.id for entry in new_entries]
+    if known is None:
+        return new_entries[0].parent_id if is_new_head else record.head_id
+    # The new entries of an existing record go on where its head was.
+    return None if is_new_head or record.head_id == known.value["head"] else record.head_id
 
 
 def _values_of_entries(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:

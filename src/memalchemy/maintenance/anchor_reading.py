@@ -183,7 +183,7 @@ class TenantReading:
             assert self._section is not None
             self._take_removals_in()
             base = Section(code, anchoring.database_id, anchoring.latest, self._section.records)
-        records = base.with_changes(self._records)
+        records = base.merged_records(self._records)
         return Section(code, anchoring.database_id, anchoring.latest, records)
 
     async def hold(self, thread_id: str | None) -> None:

@@ -207,12 +207,16 @@ def _text_vector(deltas: Any) -> ColumnElement[Any]:
     return func.to_tsvector(literal_column("'simple'"), deltas.c.search_text)
 
 
+def _scope_of(items: Any) -> ColumnElement[Any]:
+    """Return an item's tenant and namespace as one lexeme, which no word can be."""
+    mark: ColumnElement[str] = literal_column("chr(31)")
+    return mark.op("||")(items.c.tenant).op("||")(mark).op("||")(items.c.namespace)
+
+
 def _item_vector(items: Any) -> ColumnElement[Any]:
     """Return the expression that the index of items is on."""
     simple: ColumnElement[str] = literal_column("'simple'")
     nothing: ColumnElement[str] = literal_column("''")
-    mark: ColumnElement[str] = literal_column("chr(31)")
-    scope = mark.op("||")(items.c.tenant).op("||")(mark).op("||")(items.c.namespace)
 
     def or_nothing(column: ColumnElement[Any]) -> ColumnElement[Any]:
         # Below row-level security coalesce() counts as a function that may leak.
@@ -220,39 +224,50 @@ def _item_vector(items: Any) -> ColumnElement[Any]:
 
     words = func.to_tsvector(simple, or_nothing(items.c.search_text))
     fields = func.to_tsvector(simple, or_nothing(items.c.field_terms))
-    return words.op("||")(fields).op("||")(func.array_to_tsvector(array([scope])))
+    return words.op("||")(fields).op("||")(func.array_to_tsvector(array([_scope_of(items)])))
 
 
 def _unindexed_items() -> Executable:
-    """Query the items that their index does not find; see `TextIndexes.unindexed_rows`."""
+    """Query the items that their index does not find; see `TextIndexes.unindexed_rows`.
+
+    An item is asked for by its scope and its first words, as a search would.
+    """
     items = StoreItemRow.__table__
     row, found = items.alias("row_here"), items.alias("found")
-    some: ColumnElement[str] = literal_column("'^(?:\\S+ ){0,7}\\S+'")
-    space: ColumnElement[str] = literal_column("' '")
-    words = func.concat_ws(
-        space, func.substring(row.c.search_text, some), func.substring(row.c.field_terms, some)
+    query = _lexeme_of_scope(row).op("&&")(
+        func.plainto_tsquery(literal_column("'simple'"), _first_words(row))
     )
-    # In a tsquery a lexeme in quotes is data.
-    quote, backslash = (literal_column(f"'{c}'", Text) for c in ("''", "\\"))
-    mark: ColumnElement[str] = literal_column("chr(31)")
-    scope: ColumnElement[Any] = mark.op("||")(row.c.tenant).op("||")(mark).op("||")(row.c.namespace)
-    for odd in (backslash, quote):
-        scope = func.replace(scope, odd, odd.op("||")(odd))
-    lexeme = cast(quote.op("||")(scope).op("||")(quote), TSQUERY)
-    query = lexeme.op("&&")(func.plainto_tsquery(literal_column("'simple'"), words))
-    there = or_(row.c.search_text.is_not(None), row.c.field_terms.is_not(None))
+    has_words = or_(row.c.search_text.is_not(None), row.c.field_terms.is_not(None))
     same = [found.c[c].is_not_distinct_from(row.c[c]) for c in ("tenant", "namespace", "key")]
-    hit: Select[Any] = select(literal_column("1")).where(
-        _item_vector(found).bool_op("@@")(query), *same
-    )
+    hit: Select[Any] = select(literal_column("1")).where(_matches(found, query), *same)
     low, high = (bindparam(name, type_=row.c.key.type) for name in ("p_low", "p_high"))
     return (
         select(row.c.key)
         .where(*(row.c[c] == bindparam(f"k_{c}") for c in ("tenant", "namespace")))
-        .where(row.c.key.between(low, high), there, _item_vector(row).bool_op("@@")(query))
+        .where(row.c.key.between(low, high), has_words, _matches(row, query))
         .where(~hit.exists())
         .order_by(row.c.key)
     )
+
+
+def _first_words(items: Any) -> ColumnElement[str]:
+    """Return the first words of an item's text and of its fields, in one text."""
+    some: ColumnElement[str] = literal_column("'^(?:\\S+ ){0,7}\\S+'")
+    text, fields = (func.substring(items.c[c], some) for c in ("search_text", "field_terms"))
+    return func.concat_ws(literal_column("' '"), text, fields)
+
+
+def _lexeme_of_scope(items: Any) -> ColumnElement[Any]:
+    """Return the tsquery of an item's scope: in quotes, in which a lexeme is data."""
+    quote, backslash = (literal_column(f"'{c}'", Text) for c in ("''", "\\"))
+    scope = _scope_of(items)
+    for odd in (backslash, quote):
+        scope = func.replace(scope, odd, odd.op("||")(odd))
+    return cast(quote.op("||")(scope).op("||")(quote), TSQUERY)
+
+
+def _matches(items: Any, query: ColumnElement[Any]) -> ColumnElement[bool]:
+    return _item_vector(items).bool_op("@@")(query)
 
 
 class _Reindex(Executable, ClauseElement):

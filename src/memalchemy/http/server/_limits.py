@@ -9,8 +9,7 @@ import math
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 
 from memalchemy._cache import BoundedCache
@@ -131,31 +130,40 @@ class FailureLimiter:
 
     def __init__(self, number: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._number = number
+        self._a_second = number / 60
         self._clock = clock
         self._buckets: BoundedCache[str, Bucket] = BoundedCache(ADDRESSES)
         self._known: BoundedCache[tuple[str, bytes], bool] = BoundedCache(ADDRESSES)
 
-    @contextmanager
-    def attempt(self, address: str, token: str) -> Iterator[float]:
-        """Yield the seconds until the address may give this token, 0 if it may now.
+    def wait_of(self, address: str, token: str) -> float:
+        """Return the seconds until the address may give this token, 0 if it may now.
 
-        An exception in the block means that the token is unknown.
+        A token that was known when the address gave it before does not wait.
         """
-        address = _network_of_address(address)
-        known = address, hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-        bucket = self._buckets.get_or_put(address, lambda: Bucket(self._number, self._clock()))
-        now, a_second = self._clock(), self._number / 60
-        bucket.left = min(self._number, bucket.left + (now - bucket.filled) * a_second)
+        bucket = self._refilled_bucket(address)
+        if bucket.left >= 1 or self._known.get(_key_of_known(address, token)):
+            return 0.0
+        return (1 - bucket.left) / self._a_second
+
+    def note_unknown(self, address: str) -> None:
+        """Count an unknown token of the address."""
+        self._refilled_bucket(address).left -= 1
+
+    def note_known(self, address: str, token: str) -> None:
+        """Remember that the address gave a token that is known."""
+        self._known.put(_key_of_known(address, token), True)
+
+    def _refilled_bucket(self, address: str) -> Bucket:
+        network, now = _network_of_address(address), self._clock()
+        bucket = self._buckets.get_or_put(network, lambda: Bucket(self._number, now))
+        bucket.left = min(self._number, bucket.left + (now - bucket.filled) * self._a_second)
         bucket.filled = now
-        if bucket.left < 1 and not self._known.get(known):
-            yield (1 - bucket.left) / a_second
-            return
-        try:
-            yield 0.0
-        except BaseException:
-            bucket.left -= 1
-            raise
-        self._known.put(known, True)
+        return bucket
+
+
+def _key_of_known(address: str, token: str) -> tuple[str, bytes]:
+    digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+    return _network_of_address(address), digest
 
 
 def _network_of_address(address: str) -> str:

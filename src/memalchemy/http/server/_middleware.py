@@ -103,7 +103,7 @@ def check_namespace_of_token(scope: Scope, namespace: tuple[str, ...] | None) ->
         Problem: it is not (403).
     """
     grant = _grant_of(scope)
-    if grant is not None and not grant.allows(namespace):
+    if grant is not None and not grant.covers_namespace(namespace):
         raise Problem(403, "this token is for some namespaces only, and not for what was asked")
 
 
@@ -262,6 +262,19 @@ def _check_framing(scope: Scope) -> None:
         raise Problem(400, "give Content-Length or Transfer-Encoding, and not both")
 
 
+async def _send_in_pieces(send: Send, message: Message) -> None:
+    """Send the message of an answer, a long body in pieces.
+
+    The server waits for the reader between two pieces. After the last one it does not.
+    """
+    body = memoryview(message.get("body", b""))
+    while len(body) > PIECE:
+        piece = bytes(body[:PIECE])
+        await send({"type": message["type"], "body": piece, "more_body": True})
+        body = body[PIECE:]
+    await send({**message, "body": bytes(body)} if "body" in message else message)
+
+
 def _has_body(scope: Scope) -> bool:
     headers = Headers(scope=scope)
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
@@ -339,19 +352,21 @@ class TokenBackend(AuthenticationBackend):
                 "give a token that this server knows: Authorization: Bearer TOKEN"
             )
         address = "" if conn.client is None else conn.client.host
-        with self._failures.attempt(address, token) as wait:
-            if wait:
-                raise Problem(
-                    429,
-                    "too many unknown tokens came from this address; Retry-After says when the "
-                    "next may come",
-                    headers={"Retry-After": str(math.ceil(wait))},
-                )
-            grant = self._tokens.grant_of(token.strip())
-            if grant is None:
-                raise _unauthorised_problem(
-                    "give a token that this server knows: Authorization: Bearer TOKEN"
-                )
+        wait = self._failures.wait_of(address, token)
+        if wait:
+            raise Problem(
+                429,
+                "too many unknown tokens came from this address; Retry-After says when the "
+                "next may come",
+                headers={"Retry-After": str(math.ceil(wait))},
+            )
+        grant = self._tokens.grant_of(token.strip())
+        if grant is None:
+            self._failures.note_unknown(address)
+            raise _unauthorised_problem(
+                "give a token that this server knows: Authorization: Bearer TOKEN"
+            )
+        self._failures.note_known(address, token)
         if grant.has_expired():
             raise _unauthorised_problem("this token has expired")
         return AuthCredentials(sorted(grant.scopes)), Tenant(grant.tenant, grant)
@@ -417,19 +432,16 @@ class LimitsMiddleware:
             is_reading = True
             message = await receive()
             is_reading = False
-            if inflater is not None and message["type"] == "http.request":
-                body = inflater.inflate(
-                    message.get("body", b""),
-                    self._max_body - counted,
-                    is_last=not message.get("more_body", False),
-                )
-                message = {**message, "body": body}
+            is_body = message["type"] == "http.request"
+            is_last = is_body and not message.get("more_body", False)
+            if inflater is not None and is_body:
+                body, room = message.get("body", b""), self._max_body - counted
+                message = {**message, "body": inflater.inflate(body, room, is_last=is_last)}
             size = len(message.get("body", b""))
             self._check_body(counted + size, size)
             self._in_flight.body_bytes += size
             counted += size
-            is_whole = message["type"] == "http.request" and not message.get("more_body", False)
-            if is_whole and not has_begun:
+            if is_last and not has_begun:
                 await wait_for_turn()
             return message
 
@@ -442,13 +454,7 @@ class LimitsMiddleware:
                 counted += size
                 has_begun = True
                 give_turn_back()  # a slow reader keeps no place
-            # The server waits for the reader between two pieces. After the last one it does not.
-            body = memoryview(message.get("body", b""))
-            while len(body) > PIECE:
-                piece = bytes(body[:PIECE])
-                await send({"type": message["type"], "body": piece, "more_body": True})
-                body = body[PIECE:]
-            await send({**message, "body": bytes(body)} if "body" in message else message)
+            await _send_in_pieces(send, message)
 
         try:
             length = Headers(scope=scope).get("content-length", "")

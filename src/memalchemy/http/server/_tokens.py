@@ -69,7 +69,7 @@ class Grant:
         """Return whether the token is no longer valid."""
         return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
 
-    def allows(self, namespace: tuple[str, ...] | None) -> bool:
+    def covers_namespace(self, namespace: tuple[str, ...] | None) -> bool:
         """Return whether it is good for a namespace, or for operations without any (``None``)."""
         if self.namespaces is None:
             return True

@@ -262,13 +262,17 @@ class DatabaseCheck:
     def _one_row_of_each_unkeyed_tenant(
         self, tenants: Sequence[str], positions: Sequence[int], items: Sequence[int]
     ) -> Iterator[int]:
-        """Yield the number of a row of each tenant that has no key, for a sample to tell."""
-        without_key = self.report.never_signed | self.report.never_encrypted
-        passed, passed_items = 0, sum(positions)
-        for tenant, of_logs, of_store in zip(tenants, positions, items, strict=True):
-            if tenant in without_key and (of_logs or of_store):
-                yield passed if of_logs else passed_items
-            passed, passed_items = passed + of_logs, passed_items + of_store
+        """Yield the number, as `_draw_sample` counts, of a row of each tenant without a key.
+
+        *positions* and *items* are how many of them each tenant has.
+        """
+        unkeyed = self.report.never_signed | self.report.never_encrypted
+        first_position, first_item = 0, sum(positions)
+        for tenant, its_positions, its_items in zip(tenants, positions, items, strict=True):
+            if tenant in unkeyed and (its_positions or its_items):
+                yield first_position if its_positions else first_item
+            first_position += its_positions
+            first_item += its_items
 
     async def _check_words(self, tenants: Sequence[str]) -> None:
         """Count the rows that lack words or field terms, of which searches find nothing."""

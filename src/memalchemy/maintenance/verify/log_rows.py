@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from memalchemy._cache import BoundedCache
 from memalchemy.checkpoints.skip_deltas import RADIX, base_depth
 from memalchemy.codec import deltas, encryption
-from memalchemy.codec.checksum import check_payload, check_state
+from memalchemy.codec.checksum import check_payload, check_state, state_half
 from memalchemy.codec.deltas import CODEC
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.payloads import VALUE_CODEC, WRITES_CODEC, decode_payload, decode_writes
@@ -191,9 +191,14 @@ def is_same_state(log: Log, a: Any, b: Any, keyring: Keyring) -> bool:
 
 
 def _stored_state_checksum(log: Log, row: Any, keyring: Keyring) -> int:
+    """Return the checksum of the state that a row stores.
+
+    Encryption gives the row a checksum of its own, which changes with the key: the state's is
+    inside. Of a row that does not open, its own checksum tells whether it is the same.
+    """
     try:
         place = state_place(log.tenant, log.key, row.seq)
-        checksum = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place).checksum
+        opened = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
     except MemalchemyError:
-        checksum = row.checksum
-    return int(checksum) >> 32  # the lower half is the payload's
+        return state_half(int(row.checksum))
+    return state_half(int(opened.checksum))

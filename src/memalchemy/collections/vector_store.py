@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memalchemy.contracts import Seconds, StoreItem, check_query
+from memalchemy.contracts import SearchHit, Seconds, StoreItem, check_query
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.keys import check_list, check_namespace
 from memalchemy.search.diversity import diversify, pool_size
@@ -161,24 +161,10 @@ class VectorStore:
         depth = fusion_depth(pool) if by_meaning and by_words else pool
         rankings = []
         if by_words:
-            rankings.append(
-                await self.store.search(
-                    self.namespace, query, filter=wanted, limit=depth, connection=connection
-                )
-            )
+            rankings.append(await self._search_words(query, wanted, depth, connection))
         if by_meaning:
-            rankings.append(
-                await self.store.search(
-                    self.namespace,
-                    query if embedding is None else None,
-                    mode="vector",
-                    embedding=embedding,
-                    filter=wanted,
-                    threshold=UNRELATED if self.store.metric != "l2" else None,
-                    limit=depth,
-                    connection=connection,
-                )
-            )
+            text = query if embedding is None else None
+            rankings.append(await self._search_meaning(text, embedding, wanted, depth, connection))
         scored = [[Ranked(hit, hit.score or 0.0) for hit in hits] for hits in rankings]
         ranked = scored[0] if len(scored) == 1 else fuse(scored, alpha)
         minimum = 0.0 if threshold is None else threshold
@@ -187,6 +173,36 @@ class VectorStore:
             model = self.store.settings.model_of(None)
             found = await diversify(self.store.db, found[:pool], mmr, k, model, connection)
         return [_to_result(one.item, one.score) for one in found[:k]]
+
+    async def _search_words(
+        self,
+        query: str | None,
+        wanted: dict[str, Any] | None,
+        limit: int,
+        connection: HostConnection | None,
+    ) -> list[SearchHit]:
+        return await self.store.search(
+            self.namespace, query, filter=wanted, limit=limit, connection=connection
+        )
+
+    async def _search_meaning(
+        self,
+        query: str | None,
+        embedding: Any | None,
+        wanted: dict[str, Any] | None,
+        limit: int,
+        connection: HostConnection | None,
+    ) -> list[SearchHit]:
+        return await self.store.search(
+            self.namespace,
+            query,
+            mode="vector",
+            embedding=embedding,
+            filter=wanted,
+            threshold=UNRELATED if self.store.metric != "l2" else None,
+            limit=limit,
+            connection=connection,
+        )
 
     async def get(
         self, id: str, *, connection: HostConnection | None = None

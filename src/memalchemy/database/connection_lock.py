@@ -276,48 +276,62 @@ def _guard_pool(engine: Engine, dialect: Dialect) -> None:
     if engine.pool in _guarded_pools or not isinstance(engine.pool, (QueuePool, NullPool)):
         return
     _guarded_pools.add(engine.pool)
+    guard = _PoolGuard(dialect)
+    event.listen(engine, "handle_error", guard.failed)
+    if isinstance(engine.pool, NullPool):
+        return  # it keeps none
+    event.listen(engine, "checkin", guard.returned)  # of a pool that takes its place as well
+    event.listen(engine, "checkout", guard.lent)
 
-    def returned(_: Any, record: Any) -> None:
+
+@dataclass(frozen=True)
+class _PoolGuard:
+    """Listeners of an engine that close what cannot be lent again."""
+
+    dialect: Dialect
+
+    def returned(self, _: Any, record: Any) -> None:
+        """Close a connection that comes back in a transaction."""
         raw = record.driver_connection
-        if raw is not None and dialect.in_transaction(raw):
+        if raw is not None and self.dialect.in_transaction(raw):
             # A wait here could be cancelled, and the pool would never get its place back.
-            record.invalidate(soft=dialect.abandon(raw))
+            record.invalidate(soft=self.dialect.abandon(raw))
 
-    def lent(_: Any, record: Any, __: Any) -> None:
-        if dialect.has_said_farewell(record.driver_connection):
+    def lent(self, _: Any, record: Any, __: Any) -> None:
+        """Let the pool lend another connection for one that has ended, or is in a transaction."""
+        if self.dialect.has_said_farewell(record.driver_connection):
             # Before anything is sent: of a lone statement nobody could say whether it ran. The
             # others were most likely ended with it.
             raise InvalidatePoolError("the server has ended the connection")
-        if dialect.in_transaction(record.driver_connection):
+        if self.dialect.in_transaction(record.driver_connection):
             raise DisconnectionError("the connection is in a transaction of somebody else's")
 
-    def failed(context: ExceptionContext) -> None:
+    def failed(self, context: ExceptionContext) -> None:
+        """Let SQLAlchemy close the connection of an error after which it is useless."""
         sync = context.connection
         if sync is None or sync.invalidated:
             return
         raw, error = sync.connection.driver_connection, context.original_exception
-        failure, _ = dialect.classify(error)
+        failure, _ = self.dialect.classify(error)
         is_useless = failure in (Failure.READ_ONLY, Failure.NOT_PREPARED)
-        if dialect.is_lost(raw, error):
+        if self.dialect.is_lost(raw, error):
             context.is_disconnect = True
         elif is_useless and sync.in_nested_transaction():
             sync.connection.invalidate(soft=True)  # the savepoint may be rolled back to
-        elif is_useless and not dialect.single_writer:
+        elif is_useless and not self.dialect.single_writer:
             # Another connection may lead to a node that takes writes. So may all of the pool,
             # while what a session has lost is lost to it alone.
             context.is_disconnect = True
             context.invalidate_pool_on_disconnect = failure is Failure.READ_ONLY
-        elif context.statement is None and dialect.in_transaction(raw) and not dialect.at_work(raw):
+        elif (
+            context.statement is None
+            and self.dialect.in_transaction(raw)
+            and not self.dialect.at_work(raw)
+        ):
             # Not a statement failed but the end of the transaction. A session that is closed by
             # this error would give its connection back when it is collected as garbage.
             context.is_disconnect = True
             context.invalidate_pool_on_disconnect = False
-
-    event.listen(engine, "handle_error", failed)
-    if isinstance(engine.pool, NullPool):
-        return  # it keeps none
-    event.listen(engine, "checkin", returned)  # of a pool that takes this one's place as well
-    event.listen(engine, "checkout", lent)
 
 
 def _end_lock(sync: Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -105,109 +106,180 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
     def translate(error: BaseException, *, connecting: bool = False) -> BaseException:
         if isinstance(error, MemalchemyError):
             return error
-        failure, code = dialect.classify(error)
-        refused = failure is Failure.OTHER and code is not None
-        if connecting and (refused or failure is Failure.DISCONNECTED):
-            failure = Failure.UNREACHABLE
-        elif isinstance(original(error), TimeoutError) and not connecting:
-            failure = Failure.BUSY
         if isinstance(error, PoolTimeout):
-            return DatabaseUnreachable(
-                f"no connection of the pool to {display} became free in time; nothing was changed. "
-                "Raise pool_size, max_overflow or pool_timeout.",
-                busy=True,
-            )
-        why = f" ({type(original(error)).__name__}{f' {code}' if code else ''})"
+            return _pool_exhausted(display)
+        failure, code = dialect.classify(error)
+        failure = _failure_here(error, failure, code, connecting)
         advice = None if pgbouncer else dialect.advice.get(code or "")
-        todo = f" {advice}" if advice else ""
-        if failure is Failure.DISCONNECTED:
-            return ConnectionLost(f"the connection to {display} was lost{why}")
-        if failure is Failure.UNREACHABLE and dialect.single_writer:
-            return DatabaseUnreachable(
-                f"cannot open {display}{why}. Check that its directory exists and may be written."
-            )
-        if failure is Failure.UNREACHABLE:
-            return DatabaseUnreachable(
-                f"cannot reach {display}{why}. Check that the server runs, that the host, port and "
-                f"database name are right, and that it still takes connections.{todo}"
-            )
-        if failure is Failure.BUSY:
-            return DatabaseUnreachable(
-                f"{display} stayed locked or too slow for longer than the timeout{why}; nothing "
-                "was acknowledged. A transaction may be open that holds the lock: of another "
-                "process, or of this one, if an operation in it was not given connection=.",
-                maybe_applied=isinstance(original(error), TimeoutError),
-                busy=True,
-            )
-        if failure is Failure.AUTHENTICATION:
-            return AuthenticationFailed(
-                f"{display} refused the user or the password{why}. Check both in the URL; trying "
-                "again does not help."
-            )
-        if failure is Failure.PERMISSION and dialect.single_writer:
-            return AuthenticationFailed(
-                f"{display} cannot be written{why}. Check the rights of the file, its directory "
-                "and the two files beside it (-wal, -shm)."
-            )
-        if failure is Failure.PERMISSION:
-            return AuthenticationFailed(
-                f"the user of {display} lacks a right that this needs{why}. "
-                "An application's rights are in the statements that `memalchemy grants ROLE` "
-                "prints; to change the schema takes the role that owns the tables; behind "
-                "row-level security the role writes as its own tenant alone."
-            )
-        if failure is Failure.READ_ONLY:
-            return takes_no_writes(display, why)
-        if failure is Failure.MISSING_TABLE:
-            return TableMissing(None, migrate.head())
-        if failure is Failure.UNIQUE:
-            return UniqueViolation(f"a unique key is taken in {display}{why}", sqlstate=code)
-        if failure is Failure.IN_USE:
-            return MemalchemyError(
-                "another task is using this connection, so nothing was sent: await each statement "
-                "of a transaction before the next, or give each task a transaction of its own"
-            )
-        if failure is Failure.NOT_PREPARED:
-            return RolledBack(
-                f"{display} refused a statement{why}{todo and f'.{todo}'}", sqlstate=code
-            )
-        if failure is Failure.ROLLED_BACK:
-            return RolledBack(f"{display} rolled the transaction back{why}", sqlstate=code)
-        if failure is Failure.TENANT_NOT_SET:
-            return TenantNotSet(
-                f"row-level security of {display} wants a tenant, and the transaction has none"
-                f"{why}: it was turned on while the transaction ran, or the statement is not "
-                "memalchemy's. Try again; for your own SQL see the page on tenants.",
-                sqlstate=code,
-            )
-        if failure is Failure.DATE_STYLE:
-            return CapabilityMissing(
-                dialect.advice.get(
-                    code or "", "the driver cannot read times as this connection has them"
-                )
-            )
-        if failure is Failure.FULL:
-            return StatementFailed(f"{display} has no room left{why}", sqlstate=code)
-        if failure is Failure.TEXT_INDEX:
-            return TextIndexDamaged(
-                f"a text index of {display} is damaged or set aside{why}; the rows that it is made "
-                "of are whole. `memalchemy verify --repair` makes it anew."
-            )
-        if failure is Failure.CORRUPT:
-            rescue = ""
-            if dialect.single_writer:
-                rescue = (
-                    ". What can be read of it comes into a new file by `memalchemy copy --from "
-                    "DAMAGED --to NEW`; otherwise restore a backup"
-                )
-            return Corrupt(f"{display} is damaged or is not a database{why}{rescue}")
+        failed = _Failed(display, dialect, error, code, f" {advice}" if advice else "")
+        if failure in _ERRORS:
+            return _ERRORS[failure](failed)
         if isinstance(error, (DBAPIError, *dialect.driver_errors)):
-            return StatementFailed(
-                f"{display} refused a statement{why}{todo and f'.{todo}'}", sqlstate=code
-            )
+            return StatementFailed(failed.refusal(), sqlstate=code)
         return error
 
     return translate
+
+
+def _failure_here(
+    error: BaseException, failure: Failure, code: str | None, connecting: bool
+) -> Failure:
+    """Return what a dialect's *failure* means to a caller who was *connecting*, or was not."""
+    is_refusal = failure is Failure.OTHER and code is not None
+    if connecting and (is_refusal or failure is Failure.DISCONNECTED):
+        return Failure.UNREACHABLE
+    if isinstance(original(error), TimeoutError) and not connecting:
+        return Failure.BUSY
+    return failure
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """A driver's error, and what memalchemy's says of it: where, and what to do (*todo*)."""
+
+    display: str
+    dialect: Dialect
+    error: BaseException
+    code: str | None
+    todo: str
+
+    @property
+    def why(self) -> str:
+        code = f" {self.code}" if self.code else ""
+        return f" ({type(original(self.error)).__name__}{code})"
+
+    def refusal(self) -> str:
+        """Return the sentence about a statement that was refused."""
+        return f"{self.display} refused a statement{self.why}{self.todo and f'.{self.todo}'}"
+
+
+def _pool_exhausted(display: str) -> DatabaseUnreachable:
+    return DatabaseUnreachable(
+        f"no connection of the pool to {display} became free in time; nothing was changed. "
+        "Raise pool_size, max_overflow or pool_timeout.",
+        busy=True,
+    )
+
+
+def _connection_lost(failed: _Failed) -> MemalchemyError:
+    return ConnectionLost(f"the connection to {failed.display} was lost{failed.why}")
+
+
+def _unreachable(failed: _Failed) -> MemalchemyError:
+    if failed.dialect.single_writer:
+        return DatabaseUnreachable(
+            f"cannot open {failed.display}{failed.why}. Check that its directory exists and may be "
+            "written."
+        )
+    return DatabaseUnreachable(
+        f"cannot reach {failed.display}{failed.why}. Check that the server runs, that the host, "
+        f"port and database name are right, and that it still takes connections.{failed.todo}"
+    )
+
+
+def _busy(failed: _Failed) -> MemalchemyError:
+    return DatabaseUnreachable(
+        f"{failed.display} stayed locked or too slow for longer than the timeout{failed.why}; "
+        "nothing was acknowledged. A transaction may be open that holds the lock: of another "
+        "process, or of this one, if an operation in it was not given connection=.",
+        maybe_applied=isinstance(original(failed.error), TimeoutError),
+        busy=True,
+    )
+
+
+def _not_authenticated(failed: _Failed) -> MemalchemyError:
+    return AuthenticationFailed(
+        f"{failed.display} refused the user or the password{failed.why}. Check both in the URL; "
+        "trying again does not help."
+    )
+
+
+def _not_permitted(failed: _Failed) -> MemalchemyError:
+    if failed.dialect.single_writer:
+        return AuthenticationFailed(
+            f"{failed.display} cannot be written{failed.why}. Check the rights of the file, its "
+            "directory and the two files beside it (-wal, -shm)."
+        )
+    return AuthenticationFailed(
+        f"the user of {failed.display} lacks a right that this needs{failed.why}. "
+        "An application's rights are in the statements that `memalchemy grants ROLE` "
+        "prints; to change the schema takes the role that owns the tables; behind "
+        "row-level security the role writes as its own tenant alone."
+    )
+
+
+def _unique_violated(failed: _Failed) -> MemalchemyError:
+    return UniqueViolation(
+        f"a unique key is taken in {failed.display}{failed.why}", sqlstate=failed.code
+    )
+
+
+def _connection_in_use(_: _Failed) -> MemalchemyError:
+    return MemalchemyError(
+        "another task is using this connection, so nothing was sent: await each statement "
+        "of a transaction before the next, or give each task a transaction of its own"
+    )
+
+
+def _rolled_back(failed: _Failed) -> MemalchemyError:
+    return RolledBack(
+        f"{failed.display} rolled the transaction back{failed.why}", sqlstate=failed.code
+    )
+
+
+def _tenant_not_set(failed: _Failed) -> MemalchemyError:
+    return TenantNotSet(
+        f"row-level security of {failed.display} wants a tenant, and the transaction has none"
+        f"{failed.why}: it was turned on while the transaction ran, or the statement is not "
+        "memalchemy's. Try again; for your own SQL see the page on tenants.",
+        sqlstate=failed.code,
+    )
+
+
+def _other_date_style(failed: _Failed) -> MemalchemyError:
+    unreadable = "the driver cannot read times as this connection has them"
+    return CapabilityMissing(failed.dialect.advice.get(failed.code or "", unreadable))
+
+
+def _no_room(failed: _Failed) -> MemalchemyError:
+    return StatementFailed(f"{failed.display} has no room left{failed.why}", sqlstate=failed.code)
+
+
+def _text_index_damaged(failed: _Failed) -> MemalchemyError:
+    return TextIndexDamaged(
+        f"a text index of {failed.display} is damaged or set aside{failed.why}; the rows that it "
+        "is made of are whole. `memalchemy verify --repair` makes it anew."
+    )
+
+
+def _database_damaged(failed: _Failed) -> MemalchemyError:
+    rescue = ""
+    if failed.dialect.single_writer:
+        rescue = (
+            ". What can be read of it comes into a new file by `memalchemy copy --from "
+            "DAMAGED --to NEW`; otherwise restore a backup"
+        )
+    return Corrupt(f"{failed.display} is damaged or is not a database{failed.why}{rescue}")
+
+
+_ERRORS: dict[Failure, Callable[[_Failed], MemalchemyError]] = {
+    Failure.DISCONNECTED: _connection_lost,
+    Failure.UNREACHABLE: _unreachable,
+    Failure.BUSY: _busy,
+    Failure.AUTHENTICATION: _not_authenticated,
+    Failure.PERMISSION: _not_permitted,
+    Failure.READ_ONLY: lambda failed: takes_no_writes(failed.display, failed.why),
+    Failure.MISSING_TABLE: lambda _: TableMissing(None, migrate.head()),
+    Failure.UNIQUE: _unique_violated,
+    Failure.IN_USE: _connection_in_use,
+    Failure.NOT_PREPARED: lambda failed: RolledBack(failed.refusal(), sqlstate=failed.code),
+    Failure.ROLLED_BACK: _rolled_back,
+    Failure.TENANT_NOT_SET: _tenant_not_set,
+    Failure.DATE_STYLE: _other_date_style,
+    Failure.FULL: _no_room,
+    Failure.TEXT_INDEX: _text_index_damaged,
+    Failure.CORRUPT: _database_damaged,
+}
 
 
 def takes_no_writes(display: str, why: str = "") -> TakesNoWrites:

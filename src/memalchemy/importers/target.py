@@ -467,29 +467,17 @@ class ImportTarget:
         if outcome.status == "replaced":
             plans = [_Plan(missing=log.given.checkpoint_ids) for log in logs]
         counts = _Counts()
+        replaces = outcome.status == "replaced"
         try:
             if self.dry_run:
-                async with self.rehearsal() as db:
-                    tried = [self._checkpointer_for(one.given, db) for one in logs]
-                    replaces = outcome.status == "replaced"
-                    await self._write_plans(
-                        logs, tried, thread_id, plans, counts, replaces=replaces
-                    )
-                    if replaces and not counts.checkpoints:
-                        raise Unusable(_NOTHING_LEFT)
-            elif outcome.status == "replaced":
-                async with self.db.transaction() as tx:  # it is replaced as a whole, or stays
-                    below = given.below is not None
-                    await here[0].delete(
-                        thread_id, all_namespaces=False, below=below, connection=tx
-                    )
-                    await self._write_plans(logs, here, thread_id, plans, counts, tx, replaces=True)
-                    if not counts.checkpoints:
-                        raise Unusable(_NOTHING_LEFT)
+                await self._rehearse_plans(logs, thread_id, plans, counts, replaces=replaces)
+            elif replaces:
+                below = given.below is not None
+                await self._replace_thread(logs, here, thread_id, plans, counts, below=below)
             else:
                 await self._write_plans(logs, here, thread_id, plans, counts)
         except _FAILURES as error:
-            if outcome.status == "replaced":
+            if replaces:
                 counts = _Counts()
             outcome = _failed_outcome(outcome, error)
         if counts.checkpoints and not self.dry_run:
@@ -524,6 +512,42 @@ class ImportTarget:
         if not missing:
             return "unchanged"
         return "resumed" if any(plan.exists for plan in plans) else "imported"
+
+    async def _rehearse_plans(
+        self,
+        logs: Sequence[_Readable],
+        thread_id: str,
+        plans: Sequence[_Plan],
+        counts: _Counts,
+        *,
+        replaces: bool,
+    ) -> None:
+        async with self.rehearsal() as db:
+            tried = [self._checkpointer_for(one.given, db) for one in logs]
+            await self._write_plans(logs, tried, thread_id, plans, counts, replaces=replaces)
+            if replaces and not counts.checkpoints:
+                raise Unusable(_NOTHING_LEFT)
+
+    async def _replace_thread(
+        self,
+        logs: Sequence[_Readable],
+        checkpointers: Sequence[Checkpointer],
+        thread_id: str,
+        plans: Sequence[_Plan],
+        counts: _Counts,
+        *,
+        below: bool,
+    ) -> None:
+        """Replace a thread as a whole, or leave it as it is."""
+        async with self.db.transaction() as tx:
+            await checkpointers[0].delete(
+                thread_id, all_namespaces=False, below=below, connection=tx
+            )
+            await self._write_plans(
+                logs, checkpointers, thread_id, plans, counts, tx, replaces=True
+            )
+            if not counts.checkpoints:
+                raise Unusable(_NOTHING_LEFT)
 
     async def _write_plans(
         self,

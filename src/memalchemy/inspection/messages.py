@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -97,17 +97,17 @@ def whole_texts(value: Any) -> dict[str, Any]:
 def _parts_of_message(given: Any) -> dict[str, Any]:
     role = role_of(given)
     kind = read(given, "type")
-    calls: list[dict[str, Any]] = []
-    results: list[dict[str, Any]] = []
-    thoughts: list[str] = []
-    texts: list[str] = []
     if not role and kind == "reasoning":
         return _message_record("assistant", "", thought_of(given), [], [])
     if not role and isinstance(kind, str) and kind.endswith((_CALL_ENDS, _OUTPUT_ENDS)):
         return _item_of_a_tool(given, kind)
     if role == "assistant" and read(given, "role") is None and kind == "function_call":
-        calls.append(_call_record(read(given, "call_id"), read(given, "name"), arguments_of(given)))
-        return _message_record(role, "", "", calls, [])
+        call = _call_record(read(given, "call_id"), read(given, "name"), arguments_of(given))
+        return _message_record(role, "", "", [call], [])
+    calls: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
+    thoughts: list[str] = []
+    texts: list[str] = []
     parts = parts_of(given)
     for part in parts:
         if part.kind == "text":
@@ -120,15 +120,7 @@ def _parts_of_message(given: Any) -> dict[str, Any]:
             results.append(
                 _result_record(part.id, part.name, _result_text(part.content), part.is_error)
             )
-    known = [call["id"] for call in calls]  # ids of any type: nobody has checked the value
-    for holder in (given, read(given, "additional_kwargs")):
-        for call in listed_calls(holder):
-            function = read(call, "function")
-            id_ = read(call, "id") or read(call, "call_id")
-            if id_ is None or id_ not in known:
-                name = read(call, "name") or read(function, "name")
-                calls.append(_call_record(id_, name, arguments_of(call)))
-                known.append(id_)
+    calls += _calls_beside_content(given, [call["id"] for call in calls])
     thoughts += [text for name in _THOUGHT_FIELDS if isinstance(text := read(given, name), str)]
     text = "\n".join(filter(None, texts)) if parts else text_of(given)
     if role == "tool" and not results:
@@ -136,6 +128,17 @@ def _parts_of_message(given: Any) -> dict[str, Any]:
         text = text or _result_text(read(given, content_field(given)))
         results, text = [_result_record(id_, _name_of_speaker(given), text, says_error(given))], ""
     return _message_record(role, text, "\n".join(filter(None, thoughts)), calls, results)
+
+
+def _calls_beside_content(given: Any, known: list[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the calls in the fields of a message whose ids are not *known* of its content."""
+    for holder in (given, read(given, "additional_kwargs")):
+        for call in listed_calls(holder):
+            id_ = read(call, "id") or read(call, "call_id")
+            if id_ is None or id_ not in known:  # of any type: nobody has checked the value
+                name = read(call, "name") or read(read(call, "function"), "name")
+                yield _call_record(id_, name, arguments_of(call))
+                known.append(id_)
 
 
 _THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
@@ -324,6 +327,10 @@ def messages_of(state: Any, namespace: Sequence[str] = ()) -> tuple[Path, list[A
         for name in _NAMES:
             if name in state and is_message_list(state[name]):
                 return (name,), list(_shallow(state[name]))
+    return _longest_message_list(state)
+
+
+def _longest_message_list(state: Any) -> tuple[Path, list[Any]] | None:
     best: tuple[Path, list[Any]] | None = None
     queue: list[tuple[Path, Any]] = [((), state)]
     visited = 0

@@ -340,13 +340,9 @@ class DatabaseCopy:
         ):
             async with aclosing(self._list_pages(listing, key)) as pages:
                 async for page in pages:
-                    for row in _to_values(page):
-                        with self._leaving_out(row):
-                            if await compare(row, page.connection, None) is OnTarget.OTHER:
-                                await self._check_source(row, page.connection)
-                                count += 1
-                                if len(names) < NAMED_CONFLICTS:
-                                    names.append(_name_of(row))
+                    others = await self._find_others(page, compare)
+                    count += len(others)
+                    names += others[: NAMED_CONFLICTS - len(names)]
                     self._tell_progress(looked=len(page))
         if names:
             named = ", ".join(names) + (", …" if count > len(names) else "")
@@ -356,6 +352,16 @@ class DatabaseCopy:
                 "database.",
                 current=names,
             )
+
+    async def _find_others(self, page: Page, compare: Callable[..., Any]) -> list[str]:
+        """Return the names of a page's logs or items in whose place the target has others."""
+        others: list[str] = []
+        for row in _to_values(page):
+            with self._leaving_out(row):
+                if await compare(row, page.connection, None) is OnTarget.OTHER:
+                    await self._check_source(row, page.connection)
+                    others.append(_name_of(row))
+        return others
 
     async def _register_keys(self) -> None:
         """Register the source's keys on the target, before it has a row that needs them."""

@@ -364,35 +364,46 @@ async def _import_records(
                         outcomes.append(await target.write(record))
                         progress.update(len(outcomes), total)
                         _print_record_problems(ctx, outcomes[-1])
-    seconds = time.perf_counter() - started
+    _print_records(ctx, name, outcomes, time.perf_counter() - started, dry_run=dry_run)
+    counts = Counter(outcome.status for outcome in outcomes)
+    unreadable = sum(outcome.unreadable for outcome in outcomes)
+    if counts["conflict"]:
+        _print_way_out(ctx, on_conflict)
+    return REFUSED if counts["bad"] or counts["conflict"] or unreadable else OK
+
+
+def _print_records(
+    ctx: Context,
+    name: str,
+    outcomes: Sequence[RecordOutcome],
+    seconds: float,
+    *,
+    dry_run: bool,
+) -> None:
     counts: Counter[str] = Counter(outcome.status for outcome in outcomes)
     written = sum(outcome.written for outcome in outcomes)
-    unreadable = sum(outcome.unreadable for outcome in outcomes)
     if ctx.as_data:
         ctx.terminal.print_data(
             {
                 "dry_run": dry_run,
                 "records": {status: counts[status] for status in STATUSES},
                 "written": written,
-                "unreadable": unreadable,
+                "unreadable": sum(outcome.unreadable for outcome in outcomes),
                 "seconds": round(seconds, 3),
                 "problems": [
                     asdict(outcome) for outcome in outcomes if outcome.problem or outcome.unreadable
                 ],
             }
         )
-    else:
-        ctx.terminal.print(f"{count(len(outcomes), 'record')}: {_format_statuses(counts)}")
-        done = "would be written" if dry_run else "written, read back and compared"
-        ctx.terminal.print(
-            f"{count(written, 'entry, checkpoint or item', 'entries, checkpoints and items')} "
-            f"{done} in {seconds:.1f} s"
-        )
-        if not outcomes:
-            _print_nothing_found(ctx, name)
-    if counts["conflict"]:
-        _print_way_out(ctx, on_conflict)
-    return REFUSED if counts["bad"] or counts["conflict"] or unreadable else OK
+        return
+    ctx.terminal.print(f"{count(len(outcomes), 'record')}: {_format_statuses(counts)}")
+    done = "would be written" if dry_run else "written, read back and compared"
+    ctx.terminal.print(
+        f"{count(written, 'entry, checkpoint or item', 'entries, checkpoints and items')} "
+        f"{done} in {seconds:.1f} s"
+    )
+    if not outcomes:
+        _print_nothing_found(ctx, name)
 
 
 def _print_outcome_problems(ctx: Context, outcome: BranchOutcome) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -141,19 +142,24 @@ def _to_message(stored: Any, *, is_archived: bool, at: datetime | None) -> _Mess
     }
 
 
-def _record_of_chat(
-    key: str,
-    numbered: Sequence[tuple[int, _Message]],
-    otherwise: datetime,
-    left_out: Sequence[str] = (),
-) -> Whole:
-    messages = [message for _, message in numbered]
-    has_times = any(one["at"] is not None for one in messages)
+@dataclass(frozen=True)
+class _Chat:
+    """A chat to import.
+
+    Attributes:
+        otherwise: the time of a message that has none.
+    """
+
+    key: str
+    messages: list[_Message]
+    otherwise: datetime
 
     async def load(
-        db: Database, prefix: str, tx: HostConnection | None = None
+        self, db: Database, prefix: str, tx: HostConnection | None = None
     ) -> list[dict[str, Any]] | None:
-        store, thread_id = MemalchemyChatStore(db), prefix + key
+        """Return the messages that the database has of the chat."""
+        store, thread_id = MemalchemyChatStore(db), prefix + self.key
+        has_times = any(one["at"] is not None for one in self.messages)
         found: dict[int, dict[str, Any]] = {}
         for log, is_archived in ((store.archive, True), (store.log, False)):
             for entry in await log.range(thread_id, connection=tx):
@@ -161,59 +167,75 @@ def _record_of_chat(
                 position = value.pop(POSITION) if is_archived else entry.position
                 at = entry.occurred_at.isoformat() if has_times else None
                 found[position] = {"data": value, "archived": is_archived, "at": at}
-        if not found and messages:
+        if not found and self.messages:
             return None
         return [found[position] for position in sorted(found)]
 
-    async def save(db: Database, prefix: str, found: list[dict[str, Any]] | None) -> None:
-        store, thread_id = MemalchemyChatStore(db), prefix + key
+    async def save(self, db: Database, prefix: str, found: list[dict[str, Any]] | None) -> None:
+        """Write the chat in place of what was *found*, in one transaction."""
+        store, thread_id = MemalchemyChatStore(db), prefix + self.key
         async with db.transaction() as tx:
             await store.log.hold(thread_id, tx)
-            if await load(db, prefix, tx) != found:
+            if await self.load(db, prefix, tx) != found:
                 raise Conflict("the chat was changed meanwhile")
             await store.archive.delete(thread_id, connection=tx)
             await store.log.delete(thread_id, connection=tx)
-            for start in range(0, len(messages), BATCH):
-                some = messages[start : start + BATCH]
-                times = [
-                    otherwise if one["at"] is None else datetime.fromisoformat(one["at"])
-                    for one in some
-                ]
-                positions = await store.log.append(
-                    thread_id, [one["data"] for one in some], occurred_at=times, connection=tx
-                )
-                old = [at for at, one in enumerate(some) if one["archived"]]
-                if old:
-                    await store.log.remove(thread_id, [positions[at] for at in old], connection=tx)
-                    await store.archive.append(
-                        thread_id,
-                        [some[at]["data"] | {POSITION: positions[at]} for at in old],
-                        occurred_at=[times[at] for at in old],
-                        connection=tx,
-                    )
+            for start in range(0, len(self.messages), BATCH):
+                await self._append(store, thread_id, self.messages[start : start + BATCH], tx)
 
+    async def _append(
+        self,
+        store: MemalchemyChatStore,
+        thread_id: str,
+        messages: Sequence[_Message],
+        tx: HostConnection,
+    ) -> None:
+        """Append messages, and move those that are archived on to the archive."""
+        times = self._times_of(messages)
+        positions = await store.log.append(
+            thread_id, [one["data"] for one in messages], occurred_at=times, connection=tx
+        )
+        old = [at for at, one in enumerate(messages) if one["archived"]]
+        if old:
+            await store.log.remove(thread_id, [positions[at] for at in old], connection=tx)
+            await store.archive.append(
+                thread_id,
+                [messages[at]["data"] | {POSITION: positions[at]} for at in old],
+                occurred_at=[times[at] for at in old],
+                connection=tx,
+            )
+
+    def times(self, db: Database, prefix: str) -> list[LogTimes]:
+        """Return the logs of the chat, with their times."""
+        store = MemalchemyChatStore(db)
+        found: list[LogTimes] = []
+        for log, is_archived in ((store.log, False), (store.archive, True)):
+            own = [one for one in self.messages if one["archived"] == is_archived]
+            found += LogTimes.of(log.namespace, prefix + self.key, self._times_of(own))
+        return found
+
+    def _times_of(self, messages: Sequence[_Message]) -> list[datetime]:
+        return [
+            self.otherwise if one["at"] is None else datetime.fromisoformat(one["at"])
+            for one in messages
+        ]
+
+
+def _record_of_chat(
+    key: str,
+    numbered: Sequence[tuple[int, _Message]],
+    otherwise: datetime,
+    left_out: Sequence[str] = (),
+) -> Whole:
+    messages = [message for _, message in numbered]
+    chat = _Chat(key, messages, otherwise)
     return Whole(
         "log",
         f"chat {key}",
         messages,
-        load,
-        save,
-        logs=lambda db, prefix: [
-            found
-            for log, is_archived in (
-                (MemalchemyChatStore(db).log, False),
-                (MemalchemyChatStore(db).archive, True),
-            )
-            for found in LogTimes.of(
-                log.namespace,
-                prefix + key,
-                [
-                    otherwise if one["at"] is None else datetime.fromisoformat(one["at"])
-                    for one in messages
-                    if one["archived"] == is_archived
-                ],
-            )
-        ],
+        chat.load,
+        chat.save,
+        logs=chat.times,
         covers=lambda found: _went_on(messages, found),
         extends=lambda found: _went_on(found, messages),
         missing=lambda found: len(messages) - len(found or ()),

@@ -353,7 +353,7 @@ class DatabaseCopy:
                 current=names,
             )
 
-    async def _find_others(self, page: Page, compare: Callable[..., Any]) -> list[str]:
+    async def _find_others(self, page: ScanPage, compare: Callable[..., Any]) -> list[str]:
         """Return the names of a page's logs or items in whose place the target has others."""
         others: list[str] = []
         for row in _to_values(page):

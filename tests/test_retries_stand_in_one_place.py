@@ -89,7 +89,7 @@ _CANCELLED = "it waits on although it was cancelled"
 _SECOND_LOOK = "a second statement tells whether a row was made by others or is not as required"
 
 REASONS = {
-    "_bounds.py _memory": "it looks at one file after another",
+    "_bounds.py _decoded_memory": "it looks at one file after another",
     "cli/checkpoint_references.py is_ancestor": _STEPS,
     "cli/commands/demo_transcript.py _worker_log": _STEPS,
     "cli/commands/tail.py tail": "it shows what is new for ever, and waits anyway",
@@ -100,13 +100,13 @@ REASONS = {
     "database/program_runner.py run_program": _FORWARDS,
     "database/sqlite/executor.py SQLiteExecutor._back_up": _ONE_MOMENT,
     "database/sqlite/readers.py _Reader._settled_outcome": _ONE_MOMENT,
-    "database/sqlite/shrink.py _empty_log": "it pauses as long as each of its steps took",
+    "database/sqlite/shrink.py _empty_wal": "it pauses as long as each of its steps took",
     "database/thread_future.py wait_uncancelled": _CANCELLED,
     "http/client/_transport.py Transport.send": "the retry of lost connections of HTTP, which "
     "also goes by statuses and Retry-After",
     "http/server/_checkpoints.py put_checkpoint": "the time of the request is its bound",
     "integrations/langgraph/_sweeper.py _run": "it sweeps at intervals anyway",
-    "integrations/llama_index/chat_store.py MemalchemyChatStore._all": "two logs are read until "
+    "integrations/llama_index/chat_store.py MemalchemyChatStore._read_all": "two logs are read until "
     "nobody wrote meanwhile; a few tries do, for both are shown in any case",
     "integrations/openai_agents/_adapter.py uninterrupted": _CANCELLED,
     "log/no_upsert.py _allot_positions": _SECOND_LOOK,

@@ -55,7 +55,7 @@ NAMES_ASKED: dict[tuple[str, str], str] = {
     ): "where LangGraph's own tables are, which it keeps in one way a database",
     (
         "database/sqlite/executor.py",
-        "from memalchemy.dialects.sqlite import prepare",
+        "from memalchemy.dialects.sqlite import prepare_connection",
     ): "the package of SQLite's files",
     (
         "database/sqlite/backup.py",

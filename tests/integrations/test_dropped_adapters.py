@@ -122,16 +122,22 @@ async def test_adapters_of_one_url_find_the_database_of_those_before(
     cls: type, work: Callable[[Any], Any], place: Place
 ) -> None:
     databases = set()
+    # Databases of other tests may be kept for a while, with their threads.
+    before = threads_of_faces()
     threads = set()
     for _ in range(10):
         adapter = ADAPTERS[cls](place.url)
         await work(adapter)
         databases.add(id(adapter.db.identity))
-        threads |= {one for one in threading.enumerate() if one.name == "memalchemy-sync"}
+        threads |= threads_of_faces() - before
         del adapter
 
     assert len(databases) == 1
     assert len(threads) <= 1
+
+
+def threads_of_faces() -> set[threading.Thread]:
+    return {one for one in threading.enumerate() if one.name == "memalchemy-sync"}
 
 
 async def test_a_bounded_number_of_databases_outlives_its_adapters(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
                 await self.store.delete(
                     self._records, conversation_id, expected_version=item, connection=tx
                 )
-                await self._remove_unreachable_entries(thread, tx)
+                await self._sweep_unreachable_entries(thread, tx)
         except Conflict as conflict:
             raise ConversationConflict(conversation_id) from conflict
         finally:
@@ -320,7 +320,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         born = record.updated_at if known is None else known.created_at
         self._remember_record(record, thread, version, born)
 
-    async def _remove_unreachable_entries(self, thread: str, connection: HostConnection) -> None:
+    async def _sweep_unreachable_entries(self, thread: str, connection: HostConnection) -> None:
         """Remove the entries of a log that no record leads to; the log, if there is no record."""
         tips: list[str] = []
         left = 0

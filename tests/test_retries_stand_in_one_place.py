@@ -106,8 +106,8 @@ REASONS = {
     "also goes by statuses and Retry-After",
     "http/server/_checkpoints.py put_checkpoint": "the time of the request is its bound",
     "integrations/langgraph/_sweeper.py _run": "it sweeps at intervals anyway",
-    "integrations/llama_index/chat_store.py MemalchemyChatStore._read_all": "two logs are read until "
-    "nobody wrote meanwhile; a few tries do, for both are shown in any case",
+    "integrations/llama_index/chat_store.py MemalchemyChatStore._read_all": "two logs are read "
+    "until nobody wrote meanwhile; a few tries do, for both are shown in any case",
     "integrations/openai_agents/_adapter.py uninterrupted": _CANCELLED,
     "log/no_upsert.py _allot_positions": _SECOND_LOOK,
     "log/scan.py scan": _STEPS,

@@ -15,7 +15,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -425,78 +424,76 @@ def _leaves_of_json(value: Any) -> list[str]:
 Range = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """A value, the bytes ``[start, end)`` that encode it, and the ranges that touch these."""
-
-    value: Any
-    start: int
-    end: int
-    ranges: list[Range]
-
-    def is_covered(self) -> bool:
-        """Return whether one of the ranges has all of the value."""
-        return any(low <= self.start and self.end <= high for low, high in self.ranges)
-
-
 def _parts_at_byte_ranges(value: Any, encoded: bytes, ranges: list[Range]) -> list[Any]:
     """Return the parts of a value that *ranges* of its encoding touch; both are in order."""
     found: list[Any] = []
-    left = [_Span(value, 0, len(encoded), ranges)]
+    left = [(value, 0, len(encoded), ranges)]
     while left:
-        span = left.pop()
-        kind = type(span.value)
-        if span.is_covered() or (kind is dict and span.value.keys() == {"~x"}):
-            found.append(span.value)  # ~x is a text with lone surrogates, encoded as bytes
+        part, start, end, touching = left.pop()
+        kind = type(part)
+        if _is_covered(start, end, touching) or (kind is dict and part.keys() == {"~x"}):
+            found.append(part)  # ~x is a text with lone surrogates, encoded as bytes
         elif kind is str:
-            found += _string_parts(span, encoded)
+            _add_words_at(found, encoded, start, end, touching)
         elif kind in (list, dict):
-            left += _children_touching(span, encoded)
+            body = start + _HEADERS.get(encoded[start], 1)
+            inside = [one for one in touching if one[1] > body or one[0] > body]
+            if inside:
+                left += _children_touching(part, end, inside)
     return found
+
+
+def _is_covered(start: int, end: int, ranges: list[Range]) -> bool:
+    """Return whether one of *ranges* has all of ``[start, end)``."""
+    for low, high in ranges:  # noqa: SIM110 - a generator would be most of a save's calls here
+        if low <= start and end <= high:
+            return True
+    return False
 
 
 _HEADERS = {0xD9: 2, 0xDA: 3, 0xDC: 3, 0xDE: 3, 0xDB: 5, 0xDD: 5, 0xDF: 5}
 """Bytes before the content of a MessagePack value, by its first byte; of other values 1."""
 
 
-def _body(span: _Span, encoded: bytes) -> tuple[int, list[Range]]:
-    """Return where the content of a value begins, and the ranges that are not in its header."""
-    body = span.start + _HEADERS.get(encoded[span.start], 1)
-    return body, [one for one in span.ranges if one[1] > body or one[0] > body]
-
-
-def _children_touching(span: _Span, encoded: bytes) -> list[_Span]:
-    """Return the members of a container that ranges in its content touch.
+def _children_touching(
+    value: Any, end: int, ranges: list[Range]
+) -> list[tuple[Any, int, int, list[Range]]]:
+    """Return the members of a container that ends at *end*, and the ranges that touch each.
 
     The last comes first: most additions are at the end, and nothing before them is looked at.
     """
-    _, ranges = _body(span, encoded)
-    if not ranges:
-        return []
-    found: list[_Span] = []
-    named = type(span.value) is dict
-    at, lowest = span.end, ranges[0][0]
-    for item in reversed(span.value.items() if named else span.value):
+    found: list[tuple[Any, int, int, list[Range]]] = []
+    named = type(value) is dict
+    at, lowest = end, ranges[0][0]
+    for item in reversed(value.items() if named else value):
         if at < lowest:
             break
         name, child = item if named else (None, item)
         first = at - len(ormsgpack.packb(child))
-        touching = [(low, high) for low, high in ranges if first <= high and low <= at]
-        if any(first < high and low < at for low, high in touching):
-            found.append(_Span(child, first, at, touching))
+        touching, overlaps = [], False
+        for low, high in ranges:
+            if first <= high and low <= at:
+                touching.append((low, high))
+                overlaps = overlaps or (first < high and low < at)
+        if overlaps:
+            found.append((child, first, at, touching))
         at = first - (len(ormsgpack.packb(name)) if named else 0)
     return found
 
 
-def _string_parts(span: _Span, encoded: bytes) -> Iterator[str]:
-    """Yield the whole words of a text that its ranges touch."""
-    body, ranges = _body(span, encoded)
-    # If its length has changed, an empty range at its end is a word that was cut short.
-    has_new_length = any(low < body for low, _ in span.ranges)
+def _add_words_at(
+    found: list[Any], encoded: bytes, start: int, end: int, ranges: list[Range]
+) -> None:
+    """Add the whole words that *ranges* touch of the text that ``[start, end)`` encodes."""
+    body, has_new_length = start + _HEADERS.get(encoded[start], 1), False
     for low, high in ranges:
-        first, last = max(low, body), min(high, span.end)
-        if first < last or (has_new_length and low <= span.end):
-            yield _string_part(encoded, first, last, body, span.end)
+        # If its length has changed, an empty range at its end is a word that was cut short.
+        has_new_length = has_new_length or low < body
+        if high <= body and low <= body:
+            continue  # the header alone
+        first, last = max(low, body), min(high, end)
+        if first < last or (has_new_length and low <= end):
+            found.append(_string_part(encoded, first, last, body, end))
 
 
 def _string_part(encoded: bytes, low: int, high: int, floor: int, ceiling: int) -> str:

@@ -73,10 +73,6 @@ def _is_face_of_an_importer(one: Definition) -> bool:
     return one.module.startswith(importers) and one.name in ("count", "read")
 
 
-def _is_step_of_a_revision(one: Definition) -> bool:
-    return one.module.startswith("migrations/versions/")  # where a wheel has them
-
-
 def _is_start_of_a_process(one: Definition) -> bool:
     return one.name == "main"
 
@@ -84,7 +80,6 @@ def _is_start_of_a_process(one: Definition) -> bool:
 ONE_SIDE: dict[str, Kind] = {
     "an endpoint has the name of its operation, which others carry out": _is_endpoint,
     "the HTTP API has a model of a record of memalchemy.contracts": _is_http_model,
-    "a revision has the functions that Alembic calls": _is_step_of_a_revision,
 }
 """Definitions that are the HTTP side of what another module defines under the same name."""
 
@@ -140,6 +135,7 @@ def of_the_package() -> list[Definition]:
     return [
         one
         for path in sorted(PACKAGE.rglob("*.py"))
+        if "versions" not in path.parts  # a wheel has the revisions, whose functions Alembic names
         for one in definitions(path.relative_to(PACKAGE).as_posix(), path.read_text())
     ]
 

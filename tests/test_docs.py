@@ -24,6 +24,8 @@ OTHERS = [
     *sorted((ROOT / "docs" / "reference").glob("*.md")),
 ]
 
+pytestmark = pytest.mark.own_keys  # the examples have databases, and keys, of their own
+
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))

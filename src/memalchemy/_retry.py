@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How often something is tried, and the most seconds that are waited before each other try.
+    """Schedule of tries: their number, and the most seconds to wait before each but the first.
 
     The wait is random: those who try at the same moment again lose to each other again.
     """
@@ -69,7 +69,7 @@ REQUESTS = Backoff(tries=3, first_wait=0.2, growth=4)
 """For what is sent to a server of HTTP."""
 
 UNANSWERED_TRIES = 5
-"""How often a write without an answer is sent that the database refuses to do twice."""
+"""Number of times that a write is sent if no answer comes and the database refuses a second one."""
 
 UNANSWERED_SAVE_TRIES = 20
 

@@ -18,7 +18,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, eq=False)
 class RowKind:
-    """One kind of row.
+    """Kind of rows: where they are, how they are bound, and what of them is sealed and signed.
 
     Attributes:
         name: the word that its place begins with.

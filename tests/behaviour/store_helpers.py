@@ -10,7 +10,6 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -41,25 +40,6 @@ def keys_of(items: Iterable[StoreItem]) -> list[str]:
 def found_by(results: Iterable[Any]) -> list[str]:
     """The keys of `SemanticSearchResult`s, in their order."""
     return [result.item.key for result in results]
-
-
-def examples_of(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
-    """About *count* values of a strategy; the same ones in every run."""
-    collected: list[Any] = []
-
-    @settings(
-        max_examples=count,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(strategy)
-    def collect(value: Any) -> None:
-        collected.append(value)
-
-    collect()
-    return collected
 
 
 def texts(count: int, longest: int, alphabet: str = "") -> Iterator[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples_of
 from memalchemy import Checkpointer, Database, Retention, ThreadLog
 
 
@@ -125,16 +125,8 @@ async def test_no_query_raises(checkpointer: Checkpointer) -> None:
 
 
 def any_texts(count: int) -> list[str]:
-    """Texts of any code points, lone surrogates included; the same ones in every run."""
-    collected: list[str] = []
-
-    @settings(max_examples=count, deadline=None, database=None, derandomize=True)
-    @given(st.text(st.characters(codec=None), max_size=60))
-    def collect(text: str) -> None:
-        collected.append(text)
-
-    collect()
-    return collected
+    """Texts of any code points, lone surrogates included."""
+    return examples_of(st.text(st.characters(codec=None), max_size=60), count)
 
 
 async def test_limits(checkpointer: Checkpointer) -> None:

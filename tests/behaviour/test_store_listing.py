@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from sqlalchemy import insert
-from store_helpers import examples_of, keys_of, texts
+from store_helpers import keys_of, texts
 
+from drawn_examples import examples_of
 from lifetimes import ITEMS, rewrite_rows
 from memalchemy import Database, Store
 from memalchemy.contracts import StoreItem

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from store_helpers import any_text, examples_of, keys_of, texts
+from store_helpers import any_text, keys_of, texts
 
+from drawn_examples import examples_of
 from memalchemy import Database, Store
 from memalchemy.codec.search_text import query_terms
 from memalchemy.dialects import DIALECTS

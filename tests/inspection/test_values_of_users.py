@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples_of
 from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.inspection import Activity, Inspector
 
@@ -25,27 +23,8 @@ inner = st.recursive(
 values = st.dictionaries(st.sampled_from(NAMES), inner, min_size=2, max_size=8)
 
 
-def examples(count: int) -> list[dict[str, Any]]:
-    """Return about *count* values, the same ones in every run."""
-    found: list[dict[str, Any]] = []
-
-    @settings(
-        max_examples=count,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(values)
-    def collect(value: dict[str, Any]) -> None:
-        found.append(value)
-
-    collect()
-    return found
-
-
 SHAPES = [
-    *examples(80),
+    *examples_of(values, 80),
     {"type": ["x"], "key": "k", "content": "c"},
     {"content": {}, "topics": 1, "confidence": [], "last_seen_at": None},
     {"task": [], "rollout": {"a": 1}, "completed_at": {}},

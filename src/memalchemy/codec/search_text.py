@@ -433,11 +433,18 @@ def _parts_at_byte_ranges(value: Any, encoded: bytes, ranges: list[Range]) -> li
         kind = type(part)
         if _is_covered(start, end, touching) or (kind is dict and part.keys() == {"~x"}):
             found.append(part)  # ~x is a text with lone surrogates, encoded as bytes
-        elif kind is str:
-            _add_words_at(found, encoded, start, end, touching)
+            continue
+        body = start + _HEADERS.get(encoded[start], 1)
+        if kind is str:
+            # The ranges are in order: the first begins in the header if the length has changed.
+            for low, high in touching:
+                first, last = max(low, body), min(high, end)
+                # With a new length, an empty range at the end is a word that was cut short.
+                is_cut = touching[0][0] < body < high and low <= end
+                if first < last or is_cut:
+                    found.append(_string_part(encoded, first, last, body, end))
         elif kind in (list, dict):
-            body = start + _HEADERS.get(encoded[start], 1)
-            inside = [one for one in touching if one[1] > body or one[0] > body]
+            inside = [one for one in touching if one[1] > body]
             if inside:
                 left += _children_touching(part, end, inside)
     return found
@@ -445,7 +452,7 @@ def _parts_at_byte_ranges(value: Any, encoded: bytes, ranges: list[Range]) -> li
 
 def _is_covered(start: int, end: int, ranges: list[Range]) -> bool:
     """Return whether one of *ranges* has all of ``[start, end)``."""
-    for low, high in ranges:  # noqa: SIM110 - a generator would be most of a save's calls here
+    for low, high in ranges:  # noqa: SIM110 - a generator is a call more for each range
         if low <= start and end <= high:
             return True
     return False
@@ -479,21 +486,6 @@ def _children_touching(
             found.append((child, first, at, touching))
         at = first - (len(ormsgpack.packb(name)) if named else 0)
     return found
-
-
-def _add_words_at(
-    found: list[Any], encoded: bytes, start: int, end: int, ranges: list[Range]
-) -> None:
-    """Add the whole words that *ranges* touch of the text that ``[start, end)`` encodes."""
-    body, has_new_length = start + _HEADERS.get(encoded[start], 1), False
-    for low, high in ranges:
-        # If its length has changed, an empty range at its end is a word that was cut short.
-        has_new_length = has_new_length or low < body
-        if high <= body and low <= body:
-            continue  # the header alone
-        first, last = max(low, body), min(high, end)
-        if first < last or (has_new_length and low <= end):
-            found.append(_string_part(encoded, first, last, body, end))
 
 
 def _string_part(encoded: bytes, low: int, high: int, floor: int, ceiling: int) -> str:

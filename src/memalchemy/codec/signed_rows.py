@@ -1,4 +1,4 @@
-"""What a signature covers: the kind and the place of a row, and its signed columns.
+"""Content of signatures: the kind and the place of a row, and its signed columns.
 
 `memalchemy.rows` has the columns. Left out are columns that memalchemy derives from others or never
 trusts: sizes, ``active_at``, the ``epoch`` that caches go by, and the thread that a log was forked

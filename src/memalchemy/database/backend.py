@@ -89,7 +89,7 @@ class _Sending:
     sets_aside: bool
     """A damaged text index may be set aside, which was not done yet."""
     number: int = 1
-    """How often it was run."""
+    """Number of runs so far."""
     is_elsewhere: bool = False
     """A node took no writes, so that another was looked for."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BindParameter,
@@ -38,9 +38,6 @@ from memalchemy.rows import OWN_ITEM
 from memalchemy.schema import DeltaRow, StoreItemRow, ThreadRow
 from memalchemy.statements import Parameters, Program, statement
 from memalchemy.variants import varies
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 

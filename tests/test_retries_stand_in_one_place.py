@@ -115,7 +115,7 @@ REASONS = {
     "maintenance/rotate_keys.py KeyRotation.run": _STEPS,
     "maintenance/verify/text_indexes.py TextIndexCheck.check_rows": "a finding is confirmed",
     "protection/key_registry.py before_payloads.checked": _FORWARDS,
-    "protection/proven_reads.py prove_rows.proven": _FORWARDS,
+    "protection/proven_reads.py with_proven_rows.proven": _FORWARDS,
     "protection/signing.py sign_rows.signed": _FORWARDS,
     "search/_vector_cache.py Matrix.up_to_date": _STEPS,
     "store/jsonl.py export_items": _STEPS,

@@ -421,7 +421,7 @@ def _blocks_of(message: Any) -> Sequence[Any]:
     return content if isinstance(content, (list, tuple)) else ()
 
 
-def blocks_of(message: Any, kind: str) -> Iterator[Any]:
+def blocks_of_type(message: Any, kind: str) -> Iterator[Any]:
     """Yield the blocks of one type from a message whose content is a list."""
     content = read(message, "content")
     if isinstance(content, (list, tuple)):

@@ -8,7 +8,7 @@ from typing import Any
 from edited_rows import VALUES, Edit, Files, files_in, is_whole
 
 from memalchemy import Database
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.errors import CopyIncomplete
 from memalchemy.transfer import copy
 from memalchemy.verify import verify

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from memalchemy import Database
 from memalchemy.codec.encryption import Keyring
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.errors import MemalchemyError
 from memalchemy.rotation import RotationReport, rotate_keys
 from servers import Postgres

@@ -20,7 +20,7 @@ from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.anchors import Anchor, anchor
 from memalchemy.codec import anchors as codec
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.errors import Corrupt, KeyMissing
 from memalchemy.maintenance import anchor_reading
 from memalchemy.protection import removals

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from jobs import JOBS
 from memalchemy.cli.app import app
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 
 pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 
 from lifetimes import MOMENT
 from memalchemy import Checkpointer, ConversationStore, Corrupt, Database, Store
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.conversations import RetainedCheckpointer
 from memalchemy.errors import MemalchemyError
 from memalchemy.signing import sign

@@ -17,7 +17,7 @@ import pytest
 from stored_edits import GONE, MARK, SIGNED, UNSIGNED, edits_of, table
 
 from memalchemy import Checkpointer, Database, Retention, Store, ThreadLog
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.errors import Conflict, Corrupt, KeyMissing, StatementFailed
 from memalchemy.maintenance import sign as signing
 from memalchemy.signing import sign

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from memalchemy import Checkpointer, Corrupt, Database, Retention, Store
 from memalchemy.cli.app import app
 from memalchemy.cli.exit_codes import CORRUPT
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.protection import proven_jobs
 from memalchemy.schema import Base
 from memalchemy.verify import verify

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Table, delete, update
 
 from memalchemy import Checkpointer, Corrupt, Database, Store, ThreadLog
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.database import WRITE
 from memalchemy.inspection import Inspector
 from memalchemy.log.heads import date_log

@@ -27,7 +27,7 @@ from stored_edits import SIGNED, edits_told_by_anchors
 from clocks import Clock
 from memalchemy import Database
 from memalchemy.anchors import anchor
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.errors import StatementFailed
 from memalchemy.verify import verify
 

@@ -25,7 +25,7 @@ from public_reads import fill, fill_memories
 from stored_edits import SIGNED
 
 from memalchemy import Database
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.protection import signed_reads
 
 pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]

@@ -10,7 +10,7 @@ from rotations_of_edited_rows import check_rotations
 
 from memalchemy import Checkpointer, Database
 from memalchemy.codec.encryption import Keyring
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.rotation import rotate_keys
 
 pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from test_encryption import Open, opened, rows
 
 from memalchemy import Checkpointer, Conflict, Database, Store, ThreadLog
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.rotation import rotate_keys
 from rows import of_thread
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.cli.app import app
 from memalchemy.codec import signatures
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.maintenance import sign as signing
 from memalchemy.rows import CHECKPOINT, DELTA, HEAD, ITEM
 from memalchemy.schema import Base

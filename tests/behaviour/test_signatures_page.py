@@ -25,7 +25,7 @@ FOR = {
     "maintenance.anchor_reading": "anchors",
     "maintenance.copy": "`copy`",
     "maintenance.log_positions": "`copy` and `verify`",
-    "maintenance.word_origins": "`rotate-keys`",
+    "maintenance.own_words": "`rotate-keys`",
     "maintenance.rotate_keys": "`rotate-keys`",
     "maintenance.sign": "`sign`",
     "maintenance.space": "space",

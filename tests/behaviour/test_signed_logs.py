@@ -29,7 +29,7 @@ from memalchemy import (
     ThreadLog,
     sync,
 )
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.database import known_keys
 from memalchemy.errors import NotSigned
 from memalchemy.events import StatementEvent, subscribe_statements

@@ -24,7 +24,7 @@ from memalchemy import (
     ThreadLog,
     events,
 )
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.errors import MemalchemyError
 from memalchemy.keys import log_key
 from memalchemy.schema import ThreadRow

@@ -15,7 +15,7 @@ from sqlalchemy import Table, delete, select, update
 
 from memalchemy import Checkpointer, Conversation, Corrupt, Database, Store, ThreadLog
 from memalchemy.cli.checkpoint_references import find_checkpoint, find_entry
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.inspection import Inspector
 from memalchemy.schema import Base
 from memalchemy.store.jsonl import export_items

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memalchemy.codec import signed_rows
-from memalchemy.codec.keys import generate_key
 from memalchemy.codec.places import write_place
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.codec.signed_rows import delta_words
 from memalchemy.errors import Corrupt

@@ -12,7 +12,7 @@ from test_checkpointer_processes import SECONDS, crowd, tenant  # noqa: F401 (a 
 from workers import proof
 
 from memalchemy import Checkpointer, Database
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.verify import verify
 
 pytestmark = pytest.mark.own_signing_keys

@@ -639,7 +639,7 @@ async def test_changes_of_items_are_those_of_a_namespace(db: Database, ask: Any)
 async def test_items_of_a_large_tree_are_not_named(
     db: Database, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memalchemy.inspection.changes.SORTED", 3)
+    monkeypatch.setattr("memalchemy.inspection.changed_since.SORTED", 3)
     first = await ask("changes", items=1)
     for at in range(4):
         await Store(db).put(("many",), f"k{at}", at)

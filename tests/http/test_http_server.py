@@ -35,7 +35,7 @@ from memalchemy import (
     Store,
 )
 from memalchemy.cli.app import app as commands
-from memalchemy.codec.keys import generate_key
+from memalchemy.codec.secret_keys import generate_key
 from memalchemy.http import Grant, Limits, Tokens, app, serve
 from memalchemy.http.server._limits import RateLimiter
 from memalchemy.http.server._readiness import Readiness

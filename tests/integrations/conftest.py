@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from recording import Recorder
+from matrix_recorder import Recorder
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from recording import Counts, record
+from matrix_recorder import Counts, record
 from subjects import INSTALLED
 
 from memalchemy.conformance import ADAPTER_CHECKS, check_adapter

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("langgraph.checkpoint.conformance")
 
 from langgraph.checkpoint.conformance import checkpointer_test, validate
-from recording import Suite, record
+from matrix_recorder import Suite, record
 
 from memalchemy import Database
 from memalchemy.integrations.langgraph import MemalchemySaver

@@ -39,7 +39,7 @@ MAY_ASK: dict[str, str] = {
     "maintenance/rotate_keys.py": "encrypts and rotates, for which there has to be a key",
     "maintenance/sign.py": "signs, for which there has to be a signing key",
     "maintenance/copy.py": "copies between databases of different keys, and checks with which",
-    "maintenance/word_origins.py": "looks whether a signature tells what it decrypts otherwise",
+    "maintenance/own_words.py": "looks whether a signature tells what it decrypts otherwise",
     "maintenance/verify/log_verification.py": "reports what it could not check without keys",
     "maintenance/verify/database.py": "reports what it could not check without keys",
     "maintenance/verify/items.py": "reports what it could not check without keys",

@@ -25,7 +25,7 @@ from memalchemy.log.entries import is_entry
 from memalchemy.log.listing import list_logs_of_thread
 from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS
-from memalchemy.log.text_indexes import sweep_indexes
+from memalchemy.log.text_index_sweep import sweep_indexes
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.proofs import REMOVED_BY_NAME
 from memalchemy.protection.proven_jobs import Damage, each_proven

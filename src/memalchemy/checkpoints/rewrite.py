@@ -13,7 +13,7 @@ from memalchemy.codec.encryption import Keyring
 from memalchemy.dialects import Dialect
 from memalchemy.log import Log, lock_log, sweep_locked
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, column_binds, of_log
-from memalchemy.log.text_indexes import sweep_indexes
+from memalchemy.log.text_index_sweep import sweep_indexes
 from memalchemy.rows import CHECKPOINT, STATE
 from memalchemy.statements import Program, statement
 

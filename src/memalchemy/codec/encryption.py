@@ -20,9 +20,9 @@ import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from memalchemy.codec.keys import generate_key as generate_key
-from memalchemy.codec.keys import read_secret
 from memalchemy.codec.places import Place, encode_place
+from memalchemy.codec.secret_keys import generate_key as generate_key
+from memalchemy.codec.secret_keys import read_secret
 from memalchemy.codec.signatures import UNSIGNED, SigningKeys
 from memalchemy.errors import (
     CapabilityMissing,

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memalchemy.codec.keys import read_secret
+from memalchemy.codec.secret_keys import read_secret
 from memalchemy.codec.signed_fields import encode_fields
 from memalchemy.codec.signed_fields_v1 import encode_fields_v1
 from memalchemy.errors import Corrupt, KeyMissing, NotSigned

@@ -387,13 +387,13 @@ async def an_unexpected_parent_is_a_conflict(checkpointer: Any) -> None:
     work = checkpointer.save({}, "thread", expected_parent=None)
     await expect_error("a save that expects no checkpoint", work, Conflict)
 
-    async def save(number: int) -> str | None:
+    async def try_save(number: int) -> str | None:
         try:
             return str(await checkpointer.save({"n": number}, "thread", expected_parent=first))
         except Conflict:
             return None
 
-    saved = [one for one in await together(*map(save, range(1, 9))) if one]
+    saved = [one for one in await together(*map(try_save, range(1, 9))) if one]
     expect_equal("the number that succeeded", len(saved), 1)
     found = await checkpointer.list_checkpoints("thread")
     expect_equal("the ids", found, [*saved, first])

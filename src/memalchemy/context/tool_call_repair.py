@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from memalchemy.context._message_groups import ToolPairs, pair_calls_with_results
 from memalchemy.messages import (
-    blocks_of,
+    blocks_of_type,
     calls_of,
     copy_with,
     create_message,
@@ -138,14 +138,14 @@ def _add_missing_results(
     if read(caller, "type") == "function_call":
         kind = "function_call_output"
         return [*answers, *({"type": kind, "call_id": id_, "output": NO_RESULT} for id_ in missing)]
-    if not any(blocks_of(caller, "tool_use")):
+    if not any(blocks_of_type(caller, "tool_use")):
         return [*answers, *(_interrupted_result(caller, id_) for id_ in missing)]
     blocks = [
         {"type": "tool_result", "tool_use_id": id_, "content": NO_RESULT, "is_error": True}
         for id_ in missing
     ]
     # Anthropic expects all results of one message in one message.
-    if answers and (last := answers[-1]) is not None and any(blocks_of(last, "tool_result")):
+    if answers and (last := answers[-1]) is not None and any(blocks_of_type(last, "tool_result")):
         longer = copy_with(last, "content", [*read(last, "content"), *blocks])
         if longer is not None:
             return [*answers[:-1], longer]

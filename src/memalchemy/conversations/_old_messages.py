@@ -18,7 +18,7 @@ from memalchemy.log.listing import threads_older
 from memalchemy.messages import is_system, is_user_turn
 from memalchemy.protection.proven_jobs import Damage
 from memalchemy.threads import ThreadLog
-from memalchemy.threads.log_retry import retry_on_log
+from memalchemy.threads.locked_log_retry import retry_on_log
 
 
 async def purge_messages(

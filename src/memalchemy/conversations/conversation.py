@@ -52,7 +52,7 @@ from memalchemy.events import Event, publish
 from memalchemy.messages import calls_of, is_user_turn, role_of, roles_with
 from memalchemy.state import Message, Role
 from memalchemy.threads import ThreadLog
-from memalchemy.threads.log_retry import retry_on_log
+from memalchemy.threads.locked_log_retry import retry_on_log
 
 NAMESPACE = ("conversation",)
 

@@ -277,7 +277,7 @@ def _guard_pool(engine: Engine, dialect: Dialect) -> None:
         return
     _guarded_pools.add(engine.pool)
     guard = _PoolGuard(dialect)
-    event.listen(engine, "handle_error", guard.failed)
+    event.listen(engine, "handle_error", guard.close_if_useless)
     if isinstance(engine.pool, NullPool):
         return  # it keeps none
     event.listen(engine, "checkin", guard.returned)  # of a pool that takes its place as well
@@ -306,7 +306,7 @@ class _PoolGuard:
         if self.dialect.in_transaction(record.driver_connection):
             raise DisconnectionError("the connection is in a transaction of somebody else's")
 
-    def failed(self, context: ExceptionContext) -> None:
+    def close_if_useless(self, context: ExceptionContext) -> None:
         """Let SQLAlchemy close the connection of an error after which it is useless."""
         sync = context.connection
         if sync is None or sync.invalidated:

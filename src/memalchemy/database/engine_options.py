@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy.pool import NullPool
 
-from memalchemy.database.payload_logs import ENGINE_NAME
+from memalchemy.database.logging_filters import ENGINE_NAME
 from memalchemy.dialects import Dialect, Target
 from memalchemy.dialects.urls import refuse_misplaced
 

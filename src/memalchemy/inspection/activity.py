@@ -13,7 +13,7 @@ from memalchemy.checkpoints import load
 from memalchemy.contracts import MAX_LIMIT, CheckpointInfo
 from memalchemy.errors import NotFound
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._logs import log_of
+from memalchemy.inspection._log_heads import log_of
 from memalchemy.inspection._records import Record, step_record, time
 from memalchemy.inspection.inspector import Inspector
 from memalchemy.inspection.messages import message, unwrapped

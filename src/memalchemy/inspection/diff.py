@@ -9,7 +9,7 @@ from typing import Any
 from memalchemy.adapters import ADAPTERS
 from memalchemy.checkpoints.diff import diff
 from memalchemy.contracts import Diff
-from memalchemy.inspection._logs import log_of
+from memalchemy.inspection._log_heads import log_of
 from memalchemy.inspection._records import Record
 from memalchemy.inspection.states import States
 from memalchemy.inspection.tree import tree

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from memalchemy.contracts import Entry
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
-from memalchemy.inspection._logs import find_head, log_of
+from memalchemy.inspection._log_heads import find_head, log_of
 from memalchemy.inspection._records import Record, entry_record
 from memalchemy.inspection.tree import tree, value_at
 from memalchemy.keys import decode_namespace

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from memalchemy._version import __version__
 from memalchemy.database import Database, check_database
 from memalchemy.inspection._records import Record
-from memalchemy.inspection.changes import ItemScope, list_changes
+from memalchemy.inspection.changed_since import ItemScope, list_changes
 from memalchemy.inspection.diff import read_diff
 from memalchemy.inspection.entries import list_entries, read_entry
 from memalchemy.inspection.memories import list_memories

@@ -15,7 +15,7 @@ from memalchemy.conversations._stored_summary import SUMMARY, StoredSummary
 from memalchemy.database import Database
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import InvalidArgument
-from memalchemy.inspection._logs import Namespace
+from memalchemy.inspection._log_heads import Namespace
 from memalchemy.inspection._records import MEMORY_TYPES, Record, item_preview, time
 from memalchemy.inspection.threads import (
     after_head,

@@ -14,7 +14,7 @@ from memalchemy.checkpoints import Checkpointer, listing
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
-from memalchemy.inspection._logs import log_of
+from memalchemy.inspection._log_heads import log_of
 from memalchemy.inspection._records import Record
 from memalchemy.inspection.messages import is_empty, messages_of, unwrapped
 from memalchemy.inspection.tree import resolved, tree, value_at

@@ -13,7 +13,7 @@ from memalchemy.database import Database
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._logs import find_heads, query
+from memalchemy.inspection._log_heads import find_heads, query
 from memalchemy.inspection._records import Record, framework_of
 from memalchemy.inspection.threads import thread_records
 from memalchemy.keys import decode_namespace, encode_namespace

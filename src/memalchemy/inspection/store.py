@@ -14,7 +14,7 @@ from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument, KeyMissing, NotEncrypted, NotFound
 from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._internal import holds_internal_items, internal_binds, places
-from memalchemy.inspection._logs import Namespace, query
+from memalchemy.inspection._log_heads import Namespace, query
 from memalchemy.inspection._records import Record, item_kind, item_preview, item_record
 from memalchemy.inspection.tree import tree, value_at
 from memalchemy.keys import check_namespace, decode_namespace, encode_namespace

@@ -12,7 +12,7 @@ from memalchemy.database import READ_REPLICA, Database
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._logs import find_head, find_heads, log_of, query
+from memalchemy.inspection._log_heads import find_head, find_heads, log_of, query
 from memalchemy.inspection._records import Record, thread_record
 from memalchemy.keys import decode_namespace, encode_id, encode_namespace
 from memalchemy.log import Log

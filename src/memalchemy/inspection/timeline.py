@@ -12,7 +12,7 @@ from memalchemy.checkpoints import listing
 from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._logs import find_head, log_of, query
+from memalchemy.inspection._log_heads import find_head, log_of, query
 from memalchemy.inspection._records import Record, step_record
 from memalchemy.inspection.writes import count_writes
 from memalchemy.keys import encode_id

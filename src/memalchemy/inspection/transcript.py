@@ -9,7 +9,7 @@ from typing import Any
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
-from memalchemy.inspection._logs import find_head, log_of
+from memalchemy.inspection._log_heads import find_head, log_of
 from memalchemy.inspection._records import Record
 from memalchemy.inspection.entries import entry_log_of, read_tail, require_entry
 from memalchemy.inspection.messages import message, rest_of, whole_texts

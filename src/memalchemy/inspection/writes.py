@@ -13,7 +13,7 @@ from memalchemy.contracts import CheckpointInfo, PendingWrite
 from memalchemy.database import Database
 from memalchemy.errors import KeyMissing, NotEncrypted
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._logs import log_of, query
+from memalchemy.inspection._log_heads import log_of, query
 from memalchemy.inspection._records import Record
 from memalchemy.inspection.messages import unwrapped
 from memalchemy.inspection.states import States, checkpointer_of

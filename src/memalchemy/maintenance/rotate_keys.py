@@ -53,9 +53,9 @@ from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace, is_internal
 from memalchemy.log.scan import batches, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
-from memalchemy.log.text_indexes import sweep_indexes
+from memalchemy.log.text_index_sweep import sweep_indexes
 from memalchemy.maintenance.local_items import is_not_local
-from memalchemy.maintenance.word_origins import OwnWords
+from memalchemy.maintenance.own_words import OwnWords
 from memalchemy.maintenance.words import note_lost_words
 from memalchemy.proofs import COUNTED, REMOVED_BY_NAME, REPORTED
 from memalchemy.protection.key_registry import (

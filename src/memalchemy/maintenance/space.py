@@ -34,7 +34,7 @@ from memalchemy.keys import INTERNAL_RANGE, decode_namespace
 from memalchemy.log.entries import is_entry, is_not_empty
 from memalchemy.log.scan import run_query
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, constants, live, same_log
-from memalchemy.log.text_indexes import is_aside
+from memalchemy.log.text_index_sweep import is_aside
 from memalchemy.proofs import COUNTED
 from memalchemy.schema import Base
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, expired_item, live_item

@@ -14,7 +14,7 @@ from memalchemy.codec.encryption import Keyring
 from memalchemy.dialects import Dialect
 from memalchemy.protection.key_registry import refuse_payloads
 from memalchemy.protection.known_heads import KnownHead
-from memalchemy.protection.proven_reads import prove_rows
+from memalchemy.protection.proven_reads import with_proven_rows
 from memalchemy.protection.sealing import seal_payloads
 from memalchemy.protection.signing import sign_rows
 from memalchemy.statements import Program
@@ -65,7 +65,7 @@ class Guard(NoGuard):
         self.allots_first = self.seals_payloads or self.signs
 
     def read(self, program: Make[T], tenant: str) -> Make[T]:
-        return prove_rows(program, tenant, self._keyring.signing) if self.signs else program
+        return with_proven_rows(program, tenant, self._keyring.signing) if self.signs else program
 
     def write(self, program: Make[T], tenant: str, payloads: Payloads) -> Make[T]:
         program = super().write(self.read(program, tenant), tenant, payloads)

@@ -287,7 +287,7 @@ def going_on(damage: Damage | None) -> Iterator[None]:
         _damage.reset(token)
 
 
-def prove_rows(
+def with_proven_rows(
     program: Callable[[], Program[T]], tenant: str, keys: SigningKeys
 ) -> Callable[[], Program[T]]:
     """Return *program* so that the rows of statements with a `Proof` are proven."""

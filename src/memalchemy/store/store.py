@@ -72,8 +72,8 @@ from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction
 from memalchemy.search.kept_http_answers import forget_kept_answers
+from memalchemy.search.missing_items import hold_missing_items
 from memalchemy.search.scope import Place, key_lists, scope_binds
-from memalchemy.search.signed_hits import hold_missing_items
 from memalchemy.search.vectors import METRICS, Metric, check_vector
 from memalchemy.statements import Program
 from memalchemy.store import read, write

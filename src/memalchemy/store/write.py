@@ -36,7 +36,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
 from memalchemy.log.tables import signature_bind
-from memalchemy.log.text_indexes import sweep_indexes
+from memalchemy.log.text_index_sweep import sweep_indexes
 from memalchemy.proofs import REMOVED_BY_NAME, REPLACED
 from memalchemy.rows import ITEM, MANY_ITEMS, VECTOR
 from memalchemy.search.cache_versions import count_change, delete_counters, erased_binds

@@ -258,7 +258,7 @@ class ThreadLog:
         expected = _version(expected_version)
         given = check_list(positions, "positions")
         ranges = _ranges(_position(position, "position") for position in given)
-        return await self._write(
+        return await self._run_write(
             "thread.remove",
             thread_id,
             lambda: entries.delete_ranges(d, log, self._values(log), ranges, expected),
@@ -306,7 +306,7 @@ class ThreadLog:
         """Remove all entries; return their number. The log itself stays, and its versions go on."""
         log, d = self._log(thread_id), self.db.dialect
         expected = _version(expected_version)
-        return await self._write(
+        return await self._run_write(
             "thread.clear",
             thread_id,
             lambda: entries.clear_entries(d, log, self._values(log), expected),
@@ -320,7 +320,7 @@ class ThreadLog:
         with all its logs. For a day an append that expects a version gets `ThreadDeleted`.
         """
         log, now = self._log(thread_id), datetime.now(UTC)
-        return await self._write(
+        return await self._run_write(
             "thread.delete", thread_id, lambda: delete_log(self.db.dialect, log, now), connection
         )
 
@@ -785,7 +785,7 @@ class ThreadLog:
             append = Append(log, values, rows, expected, after, new_keys, cleared)
             return await self._roads.send(append, connection, event)
 
-    async def _write(
+    async def _run_write(
         self,
         name: str,
         thread_id: str,
@@ -828,7 +828,7 @@ class ThreadLog:
         def program(seen: LogReading | None) -> Program[Answer]:
             if seen is not None:
                 rows = yield news, binds | {"p_epoch": seen.epoch, "p_after": seen.position}
-                if not _is_other_history(seen, rows):
+                if not _is_other_history_of_epoch(seen, rows):
                     yield from check_newest_entry(d, log, rows, keys)
                     return rows
             rows = yield news, binds | {"p_epoch": -1, "p_after": -1}
@@ -993,7 +993,7 @@ def _reading(
     if not rows:
         return LogReading([], 0, -1, -1, seen is None or seen.version != 0), make(())
     version, epoch, last = rows[0][_VERSION], rows[0][_EPOCH], rows[-1]
-    complete = seen is None or seen.epoch != epoch or _is_other_history(seen, rows)
+    complete = seen is None or seen.epoch != epoch or _is_other_history_of_epoch(seen, rows)
     if last[_SEQ] is None:
         return LogReading([], version, epoch, -1, complete), make(())
     known = 1 if seen is not None and not complete and seen.position >= 0 else 0
@@ -1001,7 +1001,7 @@ def _reading(
     return LogReading([], version, epoch, last[_SEQ], complete, last[_CHECKSUM]), found
 
 
-def _is_other_history(seen: LogReading, rows: Answer) -> bool:
+def _is_other_history_of_epoch(seen: LogReading, rows: Answer) -> bool:
     """Return whether a log with the epoch of *seen* is not the log that was read then.
 
     The epoch stays where a standby that lagged has taken over, or an older copy was restored. The

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import aiosqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy.database.payload_logs import hide_arguments
+from memalchemy.database.logging_filters import hide_arguments
 from memalchemy.database.sqlite.connections import SQLiteDirectConnection, connection_in_transaction
 from memalchemy.errors import MemalchemyError
 

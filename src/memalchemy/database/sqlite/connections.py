@@ -21,7 +21,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 from memalchemy._unreadable_rows import UnreadableRows
 from memalchemy.database.compiled import CompiledStatement, CompiledStatements
 from memalchemy.database.direct_connection import DirectConnection
-from memalchemy.database.payload_logs import ENGINE_NAME
+from memalchemy.database.logging_filters import ENGINE_NAME
 from memalchemy.statements import Answer
 
 STEPS_BETWEEN_CHECKS = 10_000

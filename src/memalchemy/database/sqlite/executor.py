@@ -23,7 +23,7 @@ from memalchemy import migrate
 from memalchemy._retry import CONFLICTS, retry_while_busy
 from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.intent import Kind
-from memalchemy.database.payload_logs import ENGINE_NAME
+from memalchemy.database.logging_filters import ENGINE_NAME
 from memalchemy.database.program_runner import synchronous
 from memalchemy.database.sqlite import forks
 from memalchemy.database.sqlite.aiosqlite_connection import AioSQLiteConnection

@@ -104,7 +104,7 @@ class _Logs:
     def __init__(self, below: bool, live: Live) -> None:
         self._below, self._live = below, live
 
-    def active(self) -> Subquery:
+    def last_active_logs(self) -> Subquery:
         """Return the logs, in order."""
         last = self._last_active().limit(_integer_literal(MOST_LOGS)).subquery("last_active")
         return (
@@ -142,7 +142,7 @@ class _Logs:
 
 def _last_of_active(logs: _Logs, number: ColumnElement[int]) -> Select[Any]:
     """Return *number* checkpoints of the logs that were active last, the last of each first."""
-    active = logs.active()
+    active = logs.last_active_logs()
     last = (
         select(CHECKPOINTS.c.seq, CHECKPOINTS.c.created_at)
         .where(CHECKPOINTS.c.log_id == active.c.log_id)
@@ -193,7 +193,7 @@ def _newest_beyond(logs: _Logs, recent: CTE) -> Select[Any]:
     """Query a moment, ``NULL`` if there is none, up to which there may be others than *recent*."""
     least = select(func.min(recent.c.active_at).label("active_at")).cte("edge")
     edge = _as_scalar(least.prefix_with("MATERIALIZED").c.active_at)
-    active = logs.active()
+    active = logs.last_active_logs()
     outside = (
         select(func.max(active.c.active_at))
         .where(active.c.active_at <= edge, active.c.log_id.not_in(select(recent.c.log_id)))

@@ -13,7 +13,7 @@ from memalchemy.integrations.a2a._task_adapter import (
     read_stored,
 )
 from memalchemy.integrations.a2a._task_entries import TaskEntries, to_task
-from memalchemy.threads.log_retry import retry_on_log
+from memalchemy.threads.locked_log_retry import retry_on_log
 
 
 class MemalchemyTaskStore(TaskAdapter, TaskStore):

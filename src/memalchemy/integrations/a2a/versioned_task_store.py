@@ -23,7 +23,7 @@ from memalchemy.integrations.a2a._task_adapter import (
 from memalchemy.integrations.a2a._task_entries import TaskEntries, rest_of, to_task
 from memalchemy.integrations.a2a.task_event_stream import to_bytes
 from memalchemy.integrations.a2a.task_store import MemalchemyTaskStore
-from memalchemy.threads.log_retry import retry_on_log
+from memalchemy.threads.locked_log_retry import retry_on_log
 
 _TERMINAL = frozenset(
     {

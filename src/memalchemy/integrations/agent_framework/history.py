@@ -12,7 +12,7 @@ from memalchemy.database import HostConnection
 from memalchemy.integrations._base import Adapter, AnyDatabase
 from memalchemy.keys import check_list, check_namespace
 from memalchemy.threads import ThreadLog
-from memalchemy.threads.log_retry import retry_on_log
+from memalchemy.threads.locked_log_retry import retry_on_log
 
 DEFAULT_SESSION = "default"
 """Thread of messages without a session id, as in the framework's `FileHistoryProvider`."""

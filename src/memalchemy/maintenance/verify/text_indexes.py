@@ -72,7 +72,7 @@ class IndexFaults:
     def __bool__(self) -> bool:
         return self.reason is not None or self.missed > 0
 
-    def add_row(self, location: Location, row: RowKey) -> None:
+    def add_missed_row(self, location: Location, row: RowKey) -> None:
         """Add a row that the index does not find."""
         self.missed += 1
         if len(self.rows) < KEPT_ROWS:
@@ -113,7 +113,7 @@ class TextIndexCheck:
                 faults.reason = "cannot be searched for the text of a row, which is no text"
                 continue
             for row in sorted(missed, key=_sort_key):
-                faults.add_row(location, row)
+                faults.add_missed_row(location, row)
 
     async def check_indexes(self, *, whole: bool) -> None:
         """Check that the database uses each index.

@@ -1707,32 +1707,27 @@ class Checkpointer(Generic[State]):
         d = self.db.dialect
         if scope == "all":
             return (yield from delete_thread(d, log, now))
-        if scope == "own":
-            there = False
-            for part in (yield from list_parts(d, log, tombstones=True)):
-                there |= yield from delete_log(d, part, now)
-            return there
-        rows = yield list_logs_below(d), self._namespace_binds() | {"k_thread_id": log.thread_id}
         there = False
-        for row in rows:
-            there |= yield from delete_log(d, log._replace(namespace=row.namespace), now)
+        for part in (yield from self._list_logs(log, scope)):
+            there |= yield from delete_log(d, part, now)
         return there
 
     def _copy_logs(self, source: Log, target: Log, scope: str, now: datetime) -> Program[bool]:
+        """Copy the logs of a thread; return whether there was one."""
+        d, copied = self.db.dialect, False
+        for part in (yield from self._list_logs(source, scope)):
+            to = target._replace(namespace=part.namespace)
+            copied |= yield from copy_log(d, part, to, now, keyring=self.db.keyring)
+        return copied
+
+    def _list_logs(self, log: Log, scope: str) -> Program[list[Log]]:
+        """Return the logs of a thread: its "own", "all" of any namespace, or those "below" ours."""
         d = self.db.dialect
         if scope == "own":
-            copied = False
-            for part in (yield from list_parts(d, source, tombstones=True)):
-                to = target._replace(namespace=part.namespace)
-                copied |= yield from copy_log(d, part, to, now, keyring=self.db.keyring)
-            return copied
+            return list((yield from list_parts(d, log, tombstones=True)))
         listed = list_logs_of_thread if scope == "all" else list_logs_below
-        rows = yield listed(d), self._namespace_binds() | {"k_thread_id": source.thread_id}
-        copied = False
-        for path in [row.namespace for row in rows]:
-            from_, to = (log._replace(namespace=path) for log in (source, target))
-            copied |= yield from copy_log(d, from_, to, now, keyring=self.db.keyring)
-        return copied
+        rows = yield listed(d), self._namespace_binds() | {"k_thread_id": log.thread_id}
+        return [log._replace(namespace=row.namespace) for row in rows]
 
     async def _find_info(
         self, thread_id: str, checkpoint_id: str | None, connection: HostConnection | None

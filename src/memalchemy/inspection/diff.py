@@ -78,9 +78,17 @@ def _first_key(path: str) -> str:
     return first.replace("~1", "/").replace("~0", "~")
 
 
+_SIDES = {"removed": ("a",), "added": ("b",), "changed": ("a", "b")}
+"""The sides of a change that have a value."""
+
+
 def _compare_values(
     a: Any, b: Any, namespace: Sequence[str], raw: bool
 ) -> tuple[list[Record], int]:
+    """Return the changes from *a* to *b*, and how many are hidden: a framework's bookkeeping.
+
+    Of the first `CHANGES` the values are trees; a side that has none is ``None``.
+    """
     found, hidden = diff(a, b), 0
     if not raw:
         found, hidden = without_bookkeeping(found, namespace)
@@ -92,7 +100,6 @@ def _compare_values(
     for path, value in found.added.items():
         changes.append({"op": "added", "path": path, "a": None, "b": value})
     for change in changes[:CHANGES]:
-        for side, op in (("a", "added"), ("b", "removed")):
-            if change["op"] != op:
-                change[side] = tree(change[side], depth=2)
+        for side in _SIDES[change["op"]]:
+            change[side] = tree(change[side], depth=2)
     return changes, hidden

@@ -137,11 +137,13 @@ class LazyIterator(Iterator[T], Generic[T]):
 
     def close(self) -> None:
         """End it, and wait for what the asynchronous iterator still does then."""
+        has_begun = self._count > 1  # each step doubles it
+        is_open = has_begun and self._has_more
         self._found.clear()
-        started, self._error = self._has_more and self._count > 1, None
+        self._error = None
         self._has_more = False
         close = getattr(self._items, "aclose", None)
-        if started and close is not None:
+        if is_open and close is not None:
             self._run(_await(close()))
 
 

@@ -144,19 +144,21 @@ def _to_record(file: _File, transcript: _Transcript) -> Whole:
         return _Transcript.of(entries or ()).value()
 
     async def save(db: Database, prefix: str, found: dict[str, Any] | None) -> None:
+        """Append the lines that are not there; what is no beginning of the file is replaced."""
         if found is None and not lines and transcript.metadata is None:
             return
         store, key = MemalchemySessionStore(db), file.key(prefix)
-        there = 0
-        if found is not None and extends(found):
-            there = len(found["lines"])
-        elif found is not None:
+        stored = found
+        if found is not None and not extends(found):
             await store.delete(key)
-            found = None
-        if await load(db, prefix) != found:
+            stored = None
+        if await load(db, prefix) != stored:
             raise Conflict("the transcript was changed meanwhile")
-        new = list(lines[there:])
-        if transcript.metadata is not None and (found or {}).get("metadata") != value["metadata"]:
+        stored_lines, stored_metadata = (
+            (0, None) if stored is None else (len(stored["lines"]), stored["metadata"])
+        )
+        new = list(lines[stored_lines:])
+        if transcript.metadata is not None and stored_metadata != value["metadata"]:
             new.append(transcript.metadata)
         for start in range(0, len(new), BATCH):
             await store.append(key, new[start : start + BATCH])  # type: ignore[arg-type]

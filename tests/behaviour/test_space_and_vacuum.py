@@ -6,6 +6,8 @@ import asyncio
 import random
 import re
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -272,6 +274,25 @@ async def test_a_file_that_others_made_is_rewritten_only_when_asked(file: Path) 
         await agent.vacuum(0)
         assert (await space.reclaim(db)).advice == ()
         assert db.file_bytes == length(file) < given.after
+
+
+async def test_a_file_is_opened_and_measured_while_others_close_it(file: Path) -> None:
+    async with Database(f"sqlite:///{file}", migrate="upgrade") as db:
+        await Checkpointer(db).save({"n": 1}, "thread")
+    whole = db.file_bytes
+    assert whole == length(file) > 0
+    comes_and_goes = (
+        "import os, sys\n"
+        "for _ in range(60_000):\n"
+        "    os.close(os.open(sys.argv[1], os.O_CREAT))\n"
+        "    os.unlink(sys.argv[1])\n"
+    )
+    sizes = set()
+    started = [sys.executable, "-c", comes_and_goes, f"{file}-wal"]
+    with subprocess.Popen(started) as other:  # noqa: ASYNC220 - nothing else runs on this loop
+        while other.poll() is None:
+            sizes |= {db.file_bytes for _ in range(1000)}
+    assert (sizes, other.returncode) == ({whole}, 0)
 
 
 async def test_a_reader_that_stays_keeps_the_log_and_is_named(file: Path) -> None:

@@ -120,8 +120,7 @@ class SQLiteExecutor(Executor):
         """Return the size of the file with its write-ahead log; ``None`` in memory."""
         if self._path is None:
             return None
-        files = (Path(self._path), Path(f"{self._path}-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        return _size_of(self._path) + _size_of(f"{self._path}-wal")
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -401,6 +400,14 @@ def _run_on_sqlalchemy(job: Callable[[Connection], T], direct: SQLiteDirectConne
 
 
 def _do_nothing() -> None: ...
+
+
+def _size_of(path: str) -> int:
+    """Return the size of a file; 0 if it is not there, as a log that somebody has just removed."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _begin(connection: Connection) -> None:

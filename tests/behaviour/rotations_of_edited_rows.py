@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from edited_rows import VALUES, Files, is_whole
+from edited_rows import VALUES, Files, files_in, is_whole
 from sqlalchemy import Connection
 
 from memalchemy import Database
@@ -36,7 +36,7 @@ async def check_rotations(
     keys: dict[str, Any] = {"readable": ("vectors",)}
     if signed:
         keys["signing_keys"] = [generate_key()]
-    files, tried = Files(directory, keys | {"keys": [old]}), 0
+    files, tried = files_in(directory, keys | {"keys": [old]}, server), 0
     await files.make()
     async for edit in files.each(table, values):
         tried += 1

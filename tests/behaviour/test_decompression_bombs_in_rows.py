@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Text, cast, literal, type_coerce, update
+from sqlalchemy.dialects.postgresql import JSONB
 
 from memalchemy import Checkpointer, Database, Store
 from memalchemy import _bounds as bounds
 from memalchemy.errors import Corrupt
+from memalchemy.schema import Base
 
 pytestmark = pytest.mark.asyncio_only
 
@@ -53,12 +55,11 @@ async def test_metadata_that_could_not_have_been_saved_is_not_built(
     await _save(db)
     table, work = READS[read]
     document = '{"a":[' + BOMBS[bomb] * 700_000 + "0]}"
+    rows = Base.metadata.tables[table]
     async with db.transaction() as connection:
-        column = "jsonb" if connection.dialect.name == "postgresql" else "text"
-        await connection.execute(
-            text(f"UPDATE {table} SET meta = CAST(:meta AS {column}) WHERE tenant = :tenant"),
-            {"meta": document, "tenant": db.tenant},
-        )
+        stored = JSONB() if connection.dialect.name == "postgresql" else Text()
+        meta = type_coerce(cast(literal(document, Text()), stored), rows.c.meta.type)
+        await connection.execute(update(rows).where(rows.c.tenant == db.tenant).values(meta=meta))
     built: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         decode = bounds.json.loads

@@ -38,7 +38,15 @@ async def test_pruning_stops_at_heads_that_name_each_other(
 
 
 @pytest.mark.own_signing_keys
-@pytest.mark.parametrize("path", [b"\xff", b"/a\xc3/", b"", b"/\xed\xa0\x80/"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        b"\xff",
+        b"/a\xc3/",
+        pytest.param(b"", marks=pytest.mark.own_programs("no bytes are NULL there"), id="empty"),
+        b"/\xed\xa0\x80/",
+    ],
+)
 async def test_a_counter_of_vectors_that_names_nothing_is_damage(db: Database, path: bytes) -> None:
     if not db.dialect.vectors.counts_changes:
         return  # it counts no changes of vectors

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pytest
 from sqlalchemy import ColumnClause, CompoundSelect, Join, Select, Table, and_, select, true
 from sqlalchemy.sql.selectable import AliasedReturnsRows, SelectBase
 from stored_edits import SIGNED, table
@@ -162,6 +163,7 @@ def test_proven_statements_leave_nothing_out_by_a_signed_column_without_a_reason
     assert found == {name: set(reasons) for name, reasons in REASONS.items()}
 
 
+@pytest.mark.own_programs("there no database has the statements that do all at once")
 def test_other_statements_leave_no_log_out_without_a_reason() -> None:
     found = signed_conditions(proven=False)
     hiding = {name for name, columns in found.items() if columns & HIDES}

@@ -45,6 +45,7 @@ def test_no_statement_is_silent() -> None:
     assert silent(REGISTRY) == []
 
 
+@pytest.mark.own_programs("there no database has the statements that do all at once")
 def test_no_statement_says_it_for_nothing() -> None:
     assert idle(REGISTRY) == []
 

@@ -326,7 +326,6 @@ async def test_nothing_is_found_while_others_put_and_delete(alone: Database, sto
     await alone.run_sync(lambda c: c.execute(delete(StoreItemRow)))
 
 
-@pytest.mark.own_programs("SQLAlchemy's type, and not memalchemy, meets the damaged cell there")
 async def test_a_row_with_empty_cells_is_not_damaged_beside_one_that_is(tmp_path: Path) -> None:
     async with Database(f"sqlite:///{tmp_path}/agent.db", migrate="upgrade") as own:
         store = Store(own)

@@ -15,6 +15,7 @@ from greenlet import getcurrent
 from sqlalchemy import Engine, Executable, event
 
 from golden import normalised, text_of
+from memalchemy.database.compiled import SENT
 from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.dialects import DIALECTS
 from memalchemy.statements import _ORIGINS, REGISTRY
@@ -90,7 +91,8 @@ class Watch:
         moved = connection.get_execution_options().get("schema_translate_map")
         moved = moved or context.execution_options.get("schema_translate_map")
         dialect = connection.dialect
-        statement = getattr(context, "invoked_statement", None)
+        again = context.execution_options.get(SENT)
+        statement = getattr(context, "invoked_statement", None) if again is None else again
         self._look(dialect.name, dialect.driver, sql, statement, moved=bool(moved))
 
     def _look(

@@ -335,10 +335,15 @@ def _connected(connection: Any, record: Any) -> None:
         connection.create_function(name, arguments, function)
 
 
-def _mergepatch(target: str | None, patch: str | None) -> str | None:
+def _mergepatch(target: Any, patch: Any) -> str | None:
     if target is None or patch is None:
         return None
-    return json.dumps(merged(json.loads(target), json.loads(patch)))
+    return json.dumps(merged(_document(target), _document(patch)))
+
+
+def _document(cell: Any) -> Any:
+    """The document of a cell, which on SQLite may be a number that somebody put there."""
+    return json.loads(cell) if isinstance(cell, str) else cell
 
 
 def merged(target: Any, patch: Any) -> Any:
@@ -354,10 +359,10 @@ def merged(target: Any, patch: Any) -> Any:
     return result
 
 
-def _equal(a: str | None, b: str | None) -> bool | None:
+def _equal(a: Any, b: Any) -> bool | None:
     if a is None or b is None:
         return None
-    return same(json.loads(a), json.loads(b))
+    return same(_document(a), _document(b))
 
 
 def same(a: Any, b: Any) -> bool:

@@ -17,7 +17,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Executable, Float
+from sqlalchemy.sql import visitors
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.dml import UpdateBase
+from sqlalchemy.sql.selectable import SelectBase
 
 from memalchemy._unreadable_rows import (
     DECODING_ERRORS,
@@ -33,6 +36,9 @@ from memalchemy.events import StatementEvent, publish_statement, statements_are_
 from memalchemy.statements import NAMELESS, Answer, Parameters
 
 Processor = Callable[[Any], Any] | None
+
+SENT = "memalchemy_sent"
+"""The execution option of a text that is sent once more: the statement whose text it is."""
 
 _UNKNOWN: Any = object()
 
@@ -189,7 +195,8 @@ def execute_with_sqlalchemy(
     """Execute *statement* through SQLAlchemy and return its rows.
 
     Raises:
-        UnreadableRows: a cell is not of its column's type.
+        UnreadableRows: a cell is not of its column's type. Of a statement that writes, and where
+            the driver itself could not read a row, it does not say which rows they are.
     """
     result, rows, failure = None, None, None
     started = time.perf_counter()
@@ -213,12 +220,43 @@ def execute_with_sqlalchemy(
             _publish_statement(
                 connection, statement, result, failure, time.perf_counter() - started
             )
-    if result is None or rows is None:
+    if result is not None and rows is not None:
+        wrong = _describe_wrong_row(connection, statement, rows)
+        if wrong is None:
+            return Answer(rows, result.rowcount)
+        what = wrong
+    if result is None or not _only_reads(statement):
         raise UnreadableRows(what, [], {})
-    is_typed = bool(rows) and hasattr(statement, "exported_columns")
-    if is_typed and has_dynamic_types(connection.dialect.name):
-        _check_rows(statement, rows)
-    return Answer(rows, result.rowcount)
+    return _read_again(connection, statement, result.context, options)
+
+
+def _read_again(
+    connection: Connection, statement: Any, context: Any, options: dict[str, Any]
+) -> Answer:
+    """Execute a query that was executed in *context* once more, and read its rows cell by cell.
+
+    SQLAlchemy reads all rows or none.
+
+    Raises:
+        UnreadableRows: a cell is not of its column's type.
+    """
+    started = time.perf_counter()
+    result = connection.exec_driver_sql(
+        context.statement, context.parameters[0], execution_options=options | {SENT: statement}
+    )
+    fetched = result.all()
+    if statements_are_observed():
+        seconds = time.perf_counter() - started
+        _publish_statement(connection, statement, result, None, seconds)
+    readable = CompiledStatement(statement, context.compiled, connection.dialect)
+    return Answer(readable.rows(fetched), len(fetched))
+
+
+def _only_reads(statement: Any) -> bool:
+    """Return whether a statement is a query without parts that write."""
+    return isinstance(statement, SelectBase) and not any(
+        isinstance(part, UpdateBase) for part in visitors.iterate(statement)
+    )
 
 
 def _publish_statement(
@@ -232,14 +270,21 @@ def _publish_statement(
     )
 
 
-def _check_rows(statement: Any, rows: Sequence[Any]) -> None:
-    """Check the types of rows that SQLAlchemy read from SQLite."""
-    columns = [(column.key, loaded_types(column.type)) for column in statement.exported_columns]
+def _describe_wrong_row(connection: Connection, statement: Any, rows: Sequence[Any]) -> str | None:
+    """Describe the first row that SQLAlchemy read with a cell of another type than its column's.
+
+    Only a database with dynamic types has such cells.
+    """
+    exported = getattr(statement, "exported_columns", None)
+    if not rows or exported is None or not has_dynamic_types(connection.dialect.name):
+        return None
+    columns = [(column.key, loaded_types(column.type)) for column in exported]
     for row in rows:
         for (name, allowed), value in zip(columns, row, strict=True):
             if not (allowed is None or value is None or type(value) in allowed):
                 wrong = [f"{name} is {cell_description(value)}"]
-                raise UnreadableRows(row_description([c for c, _ in columns], row, wrong), [], {})
+                return row_description([c for c, _ in columns], row, wrong)
+    return None
 
 
 def _is_null(process: Callable[[Any], Any]) -> bool:

@@ -1921,7 +1921,7 @@ AND checkpoints.seq > :p_after
 ORDER BY checkpoints.seq
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.word_origins.read_worded_row()
+-- maintenance.own_words.read_worded_row()
 SELECT deltas.seq, deltas.kind, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload,
   checkpoints.checkpoint_id, checkpoints.parent_id
 FROM deltas LEFT OUTER
@@ -2811,7 +2811,7 @@ DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 
--- search.signed_hits.read_any_item()
+-- search.missing_items.read_any_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value

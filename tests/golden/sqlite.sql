@@ -1905,14 +1905,14 @@ WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
--- log.text_indexes.index_is_aside(index=deltas_search)
+-- log.text_index_sweep.index_is_aside(index=deltas_search)
 SELECT 1 AS is_aside
 WHERE NOT EXISTS (
   SELECT 1
   FROM sqlite_schema
   WHERE name = 'deltas_search')
 
--- log.text_indexes.sweep_index(index=deltas_search)
+-- log.text_index_sweep.sweep_index(index=deltas_search)
 INSERT INTO deltas_search(deltas_search)
 VALUES ('optimize')
 
@@ -2040,7 +2040,7 @@ ORDER BY checkpoints.seq
 LIMIT ?
 OFFSET ?
 
--- maintenance.word_origins.read_worded_row()
+-- maintenance.own_words.read_worded_row()
 SELECT deltas.seq, deltas.kind, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload,
   checkpoints.checkpoint_id, checkpoints.parent_id
 FROM deltas LEFT OUTER
@@ -3110,7 +3110,7 @@ DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 
--- search.signed_hits.read_any_item()
+-- search.missing_items.read_any_item()
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value

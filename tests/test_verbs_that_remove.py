@@ -31,11 +31,8 @@ EXCEPTIONS: dict[str, str] = {
     "http/client/_thread_log.py: remove": "public: entries by their positions",
     "threads/thread_log.py: remove": "public: entries by their positions",
     "integrations/a2a/task_event_stream.py: destroy": "the name that A2A gives it",
-    "log/pending_writes.py: remove_expired_log": "leaves no tombstone, and the thread may live on",
-    "protection/signed_logs.py: _erase_locked": "the signatures of logs that a program removes",
     "statements.py: remove": "a removal of any kind",
     "store/store.py: remove": "a removal of any kind",
-    "store/write.py: erase_namespace": "a part of forgetting a namespace",
     "integrations/lauren_ai/facts.py: remove": "the change of a list of owners",
 }
 """Other names, each with the reason why it stays."""

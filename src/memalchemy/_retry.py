@@ -101,15 +101,7 @@ async def retry_when_overtaken(attempt: Callable[[], Awaitable[T]], *, tried: in
     Raises:
         Conflict: it was overtaken in each of 20 tries, with these; nothing was written.
     """
-    while True:
-        if tried:
-            await CONFLICTS.wait(tried)
-        try:
-            return await attempt()
-        except Overtaken as error:
-            tried += 1
-            if tried >= CONFLICTS.tries:
-                raise Conflict(str(error)) from error.__cause__ or error
+    return await _retry(attempt, lambda error: isinstance(error, Overtaken), tried=tried)
 
 
 async def retry_on_conflict(attempt: Callable[[], Awaitable[T]], target: str) -> T:
@@ -118,17 +110,40 @@ async def retry_on_conflict(attempt: Callable[[], Awaitable[T]], target: str) ->
     Raises:
         Conflict: others were faster 20 times in a row; nothing was written to *target*.
     """
+    message = (
+        f"others wrote to {target} {CONFLICTS.tries} times while this was tried; nothing was "
+        "written"
+    )
+    return await _retry(attempt, _is_conflict, message)
 
-    async def compared() -> T:
+
+def _is_conflict(error: MemalchemyError) -> bool:
+    return isinstance(error, Conflict | ThreadDeleted)
+
+
+async def _retry(
+    attempt: Callable[[], Awaitable[T]],
+    is_overtaken: Callable[[MemalchemyError], bool],
+    message: str | None = None,
+    *,
+    tried: int = 0,
+) -> T:
+    """Return the result of *attempt*, called again while an error says that it *is_overtaken*.
+
+    Raises:
+        Conflict: the last try was overtaken, too; with the *message*, or that of the last error.
+    """
+    while True:
+        if tried:
+            await CONFLICTS.wait(tried)
         try:
             return await attempt()
-        except (Conflict, ThreadDeleted) as error:
-            raise Overtaken(
-                f"others wrote to {target} {CONFLICTS.tries} times while this was tried; nothing "
-                "was written"
-            ) from error
-
-    return await retry_when_overtaken(compared)
+        except MemalchemyError as error:
+            if not is_overtaken(error):
+                raise
+            tried += 1
+            if tried >= CONFLICTS.tries:
+                raise Conflict(message or str(error)) from error
 
 
 def retry_in_program(

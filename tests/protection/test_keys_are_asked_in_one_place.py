@@ -26,7 +26,7 @@ from memalchemy.signing import generate_key
 from memalchemy.statements import REGISTRY, Program, Statement, program_of
 
 SOURCES = Path(memalchemy.__file__).parent
-ASKED = {"signs", "encrypts", "binds_places"}
+ASKED = {"signs", "encrypts"}
 HOME = ("protection/", "codec/")
 
 MAY_ASK: dict[str, str] = {

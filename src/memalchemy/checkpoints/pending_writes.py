@@ -21,7 +21,7 @@ from memalchemy.database import (
 from memalchemy.errors import DatabaseUnreachable, UniqueViolation
 from memalchemy.events import Event
 from memalchemy.log import Log, new_epoch, truncate_to_second
-from memalchemy.log.pending_writes import new_key, remove_expired_log
+from memalchemy.log.pending_writes import forget_expired_log, new_key
 
 TaskWrites = tuple[str, str, list[tuple[int, str, Any]]]
 """The id and path of a task, and its writes: index, channel, value."""
@@ -78,8 +78,8 @@ async def put_writes(
             # Its key is refused if it was inserted.
             appended = await repeat_unanswered(insert, lost)
         if not appended:
-            remove = partial(remove_expired_log, db.dialect, log, row)
-            await db.run(remove, WRITE, connection=connection, event=event)
+            forget = partial(forget_expired_log, db.dialect, log, row)
+            await db.run(forget, WRITE, connection=connection, event=event)
             raise Overtaken(
                 f"thread {log.thread_id!r} was made by others and expired {CONFLICTS.tries} times "
                 "while these writes were put; nothing was written. Put them again."

@@ -201,15 +201,6 @@ class Database:
         return self._keyring.signing
 
     @property
-    def binds_places(self) -> bool:
-        """True if rows are bound to their place, which is then allotted before they are sent.
-
-        A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
-        ``k_namespace, k_key`` and ``p_version``. See `memalchemy.protection.sealing`.
-        """
-        return self._guard.allots_first
-
-    @property
     def guard(self) -> NoGuard:
         """Guard that every program passes through: it says what keys mean for a write."""
         return self._guard

@@ -1,7 +1,8 @@
 """The head of a log: read it, lock it, and allot positions under its lock.
 
 The statements here are the only ones that allot positions of a log: for a checkpoint or many, for
-entries, and for a row of pending writes. Nothing else writes ``next_seq``.
+entries, and for a row of pending writes. Besides them only what copies a log writes ``next_seq``:
+`memalchemy.log.copy` within a database, `memalchemy.maintenance.copy` into another one.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ def new_key(checkpoint_id: str) -> str:
     return write_key_range(checkpoint_id)["p_low"] + secrets.token_hex(8)
 
 
-def remove_expired_log(dialect: Dialect, log: Log, values: Mapping[str, Any]) -> Program[None]:
-    """Remove the log that has refused a row of writes, if it has expired.
+def forget_expired_log(dialect: Dialect, log: Log, values: Mapping[str, Any]) -> Program[None]:
+    """Forget the log that has refused a row of writes, if it has expired.
 
     Raises:
         ThreadDeleted: the log was deleted.

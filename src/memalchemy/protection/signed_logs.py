@@ -147,7 +147,7 @@ class LogSigner:
             return
         if work.erases:
             yield from self._prove_locked(work.proves)
-            self._erase_locked()
+            self._note_erasure_of_locked()
         yield from self._open_all(work, binds)
         if work.table == "threads" and work.does != "delete":
             return
@@ -245,7 +245,7 @@ class LogSigner:
                 with errors_about(f"thread {head.thread_id!r} in {head.namespace}"):
                     check_head(head, self._keys)
 
-    def _erase_locked(self) -> None:
+    def _note_erasure_of_locked(self) -> None:
         """Note that all rows of the logs locked last go: they need not be what was signed."""
         for log_id in self._locked_last:
             log = self._logs.setdefault(log_id, _Log(None, NO_ROWS, NO_ROWS))

@@ -856,7 +856,7 @@ class Store:
         d, tenant = self.db.dialect, self.db.tenant
         with operation("store.forget", **self._about(namespace)) as event:
             erased = await self.db.run(
-                lambda: write.erase_namespace(d, tenant, path),
+                lambda: write.forget_namespace(d, tenant, path),
                 WRITE_ROWS,
                 connection=connection,
                 event=event,

@@ -319,7 +319,7 @@ def clear_items(dialect: Dialect, below: bool) -> Executable:
     return delete(ITEMS).where(in_scope(ITEMS, below))
 
 
-def erase_namespace(dialect: Dialect, tenant: str, path: str) -> Program[int]:
+def forget_namespace(dialect: Dialect, tenant: str, path: str) -> Program[int]:
     """Erase all items of an encoded namespace and below it; return their number.
 
     With their vectors, their words in the text indexes, and the names of their namespaces.

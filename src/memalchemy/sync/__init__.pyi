@@ -303,14 +303,6 @@ class Database:
             OSError: *file* cannot be written.
         """
 
-    @property
-    def binds_places(self) -> bool:
-        """True if rows are bound to their place, which is then allotted before they are sent.
-
-        A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
-        ``k_namespace, k_key`` and ``p_version``. See `memalchemy.protection.sealing`.
-        """
-
     def check(self) -> None:
         """Compare the database's schema with this release, and look for its tables; reads only.
 

@@ -18,6 +18,7 @@ from sqlalchemy import Executable
 
 from memalchemy.codec.search_text import query_terms
 from memalchemy.contracts import (
+    MAX_LIMIT,
     UNSET,
     Entry,
     EntryHit,
@@ -860,7 +861,7 @@ class ThreadLog:
             "p_before": entries.MAX_POSITION
             if before is None
             else check_position(before, "before"),
-            "p_limit": check_limit(2**31 - 1 if limit is None else limit),
+            "p_limit": MAX_LIMIT if limit is None else check_limit(limit),
         }
         if timed:
             binds["p_since"] = _ALWAYS[0] if since is None else check_time(since, "since")

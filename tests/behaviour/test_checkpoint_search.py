@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
+from search_queries import BLANK, IN_ANY_SPELLING, LIKE_OPERATORS, WITHOUT_WORDS
+from store_helpers import any_text
 
 from drawn_examples import examples_of
 from memalchemy import Checkpointer, Database, Retention, ThreadLog
@@ -55,26 +56,7 @@ async def test_a_hit_shows_the_words_around_it(checkpointer: Checkpointer) -> No
     assert len(hit["snippet"]) < 300
 
 
-@pytest.mark.parametrize(
-    ("text", "query"),
-    [
-        ("Ein Café in Zürich", "cafe zurich"),
-        ("ein cafe in zurich", "CAFÉ"),
-        ("cafe\u0301", "café"),
-        ("我想去北京大学学习", "北京大学"),
-        ("東京タワーへ行きます", "東京"),
-        ("東京タワーへ行きます", "タワー"),
-        ("서울에서 만나요", "서울"),
-        ("Привет, мир", "привет"),
-        ("ΑΘΗΝΑ", "αθηνα"),
-        ("हिन्दी भाषा", "हिन्दी"),
-        ("user@example.com wrote", "example"),
-        ("path/to/some_file.txt", "file"),
-        ("flight HAT136", "hat136"),
-        ("it costs $152.50", "152"),
-        ("ﬁnancial", "financial"),
-    ],
-)
+@pytest.mark.parametrize(("text", "query"), IN_ANY_SPELLING)
 async def test_words_are_found_in_any_script_case_and_accent(
     checkpointer: Checkpointer, text: str, query: str
 ) -> None:
@@ -90,26 +72,14 @@ async def test_neighbouring_cjk_characters_are_one_word(checkpointer: Checkpoint
     assert len(await found(checkpointer, "北海道")) == 1
 
 
-@pytest.mark.parametrize("query", ["", "   ", "!?…", "'\"", "\x00", "\ud800", "*", "()", "- -"])
+@pytest.mark.parametrize("query", [*BLANK, *WITHOUT_WORDS])
 async def test_a_query_without_words_finds_nothing(checkpointer: Checkpointer, query: str) -> None:
     await converse(checkpointer, "anything at all")
 
     assert await checkpointer.search(query) == []
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "NOT hotel",
-        "hotel OR",
-        "hotel*",
-        '"hotel',
-        "hotel AND (",
-        "NEAR(hotel taxi)",
-        "-hotel",
-        "hotel:*",
-    ],
-)
+@pytest.mark.parametrize("query", LIKE_OPERATORS)
 async def test_nothing_in_a_query_is_an_operator(checkpointer: Checkpointer, query: str) -> None:
     (made,) = await converse(checkpointer, "the hotel by the river")
 
@@ -119,14 +89,9 @@ async def test_nothing_in_a_query_is_an_operator(checkpointer: Checkpointer, que
 async def test_no_query_raises(checkpointer: Checkpointer) -> None:
     (made,) = await converse(checkpointer, "needle in a haystack")
 
-    for query in any_texts(100):
+    for query in examples_of(any_text, 100):
         assert set(await found(checkpointer, query)) <= {made}
         assert await found(checkpointer, query + " needle") == [made]
-
-
-def any_texts(count: int) -> list[str]:
-    """Texts of any code points, lone surrogates included."""
-    return examples_of(st.text(st.characters(codec=None), max_size=60), count)
 
 
 async def test_limits(checkpointer: Checkpointer) -> None:

@@ -8,34 +8,25 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import gc
 import random
 import sys
-import weakref
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
-from contextvars import Context, ContextVar
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memalchemy import Checkpointer, Database, Episode, MemalchemyError, MemoryFact, Store, sync
+from callers_in_contexts import in_a_run, in_a_run_of_a_task, is_free, small_heap
+from memalchemy import Checkpointer, Database, Episode, MemoryFact, Store, sync
 from memalchemy.inspection import Inspector
 from memalchemy.memory import LLMMemoryManager
-from public_calls import CLASSES, arguments, methods_of, outcome
+from public_calls import CLASSES, arguments, methods_of
 from waiting import until, wait_until
 
 pytestmark = pytest.mark.asyncio_only(reason="it asks both faces itself")
 
 SOURCES = Path(sys.modules["memalchemy"].__file__ or "").parent
 
-
-class Run:
-    """What a framework keeps in a context variable."""
-
-
-RUN: ContextVar[Run] = ContextVar("run")
 
 USUAL: dict[str, Any] = {
     "thread_id": "t",
@@ -76,48 +67,10 @@ def argument(name: str, _: random.Random) -> Any:
     return USUAL.get(name, "x")
 
 
-def in_a_run(call: Callable[[], Any]) -> weakref.ref[Run]:
-    """Make a call in a context with a `Run`, of which only that context knows."""
-
-    def called() -> weakref.ref[Run]:
-        run = Run()
-        RUN.set(run)
-        with suppress(MemalchemyError, TypeError, ValueError, LookupError):
-            for _ in zip(range(20), _iterated(call()), strict=False):
-                pass
-        return weakref.ref(run)
-
-    return Context().run(called)
-
-
-def _iterated(result: Any) -> Any:
-    return result if hasattr(result, "__next__") else ()
-
-
-async def in_a_run_of_a_task(call: Callable[[], Awaitable[Any]]) -> weakref.ref[Run]:
-    async def called() -> weakref.ref[Run]:
-        run = Run()
-        RUN.set(run)
-        with suppress(MemalchemyError, TypeError, ValueError, LookupError):
-            await outcome(call)
-        return weakref.ref(run)
-
-    return await asyncio.get_running_loop().create_task(called(), context=Context())
-
-
 @pytest.fixture(autouse=True, scope="module")
-def small_heap() -> Iterator[None]:
-    """Let the collector look at what the tests make alone."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-def is_free(run: weakref.ref[Run]) -> bool:
-    if run() is not None:
-        gc.collect()
-    return run() is None
+def collector_of_new_objects() -> Iterator[None]:
+    with small_heap():
+        yield
 
 
 METHODS = [

@@ -14,19 +14,19 @@ import socket
 import subprocess
 import sys
 import threading
-import weakref
 from collections.abc import Awaitable, Callable, Iterator
-from contextvars import Context, ContextVar, copy_context
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from callers_in_contexts import REFUSED, in_a_run, in_a_run_of_a_task, is_free, small_heap
 from memalchemy import MemalchemyError, http
 from memalchemy.http import blocking
 from memalchemy.http.operations import Operation
-from public_calls import arguments, methods_of, outcome
+from public_calls import arguments, methods_of
 from waiting import A_WHILE, steps, until, wait_until
 
 ROUNDS = 200
@@ -282,12 +282,6 @@ def test_a_process_that_closes_nothing_ends_without_a_word(base_url: str, name: 
     assert done.stderr == ""
 
 
-class Run:
-    """What a framework keeps in a context variable."""
-
-
-RUN: ContextVar[Run] = ContextVar("run")
-
 USUAL: dict[str, Any] = {
     "thread_id": "t",
     "thread_ids": ["t"],
@@ -313,48 +307,13 @@ def argument(name: str, _: random.Random) -> Any:
     return USUAL.get(name, "x")
 
 
-REFUSED = (MemalchemyError, TypeError, ValueError, LookupError, AttributeError)
-
-
-def in_a_run(call: Callable[[], Any]) -> weakref.ref[Run]:
-    """Make a call in a context with a `Run`, of which only that context knows."""
-
-    def called() -> weakref.ref[Run]:
-        run = Run()
-        RUN.set(run)
-        with contextlib.suppress(*REFUSED):
-            result = call()
-            for _ in zip(range(20), result if hasattr(result, "__next__") else (), strict=False):
-                pass
-        return weakref.ref(run)
-
-    return Context().run(called)
-
-
-async def in_a_run_of_a_task(call: Callable[[], Any]) -> weakref.ref[Run]:
-    async def called() -> weakref.ref[Run]:
-        run = Run()
-        RUN.set(run)
-        with contextlib.suppress(*REFUSED):
-            await outcome(call)
-        return weakref.ref(run)
-
-    return await asyncio.get_running_loop().create_task(called(), context=Context())
+REFUSED_BY_CLIENTS = (*REFUSED, AttributeError)
 
 
 @pytest.fixture
-def small_heap() -> Iterator[None]:
-    """Let the collector look at what a test makes alone."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-def is_free(run: weakref.ref[Run]) -> bool:
-    if run() is not None:
-        gc.collect()
-    return run() is None
+def collector_of_new_objects() -> Iterator[None]:
+    with small_heap():
+        yield
 
 
 METHODS = [
@@ -373,7 +332,7 @@ class KeepingLoop(asyncio.SelectorEventLoop):
         return transport, protocol
 
 
-@pytest.mark.usefixtures("small_heap")
+@pytest.mark.usefixtures("collector_of_new_objects")
 @pytest.mark.parametrize("kind", [asyncio.SelectorEventLoop, KeepingLoop], ids=named)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_caller_with_await_is_let_go(
@@ -386,7 +345,9 @@ def test_a_caller_with_await_is_let_go(
             client = make(http, name, base_url)
             call = getattr(client, method)
             given, kw = arguments(call, random.Random(method), argument)
-            run = await in_a_run_of_a_task(lambda call=call, a=given, kw=kw: call(*a, **kw))
+            run = await in_a_run_of_a_task(
+                lambda call=call, a=given, kw=kw: call(*a, **kw), REFUSED_BY_CLIENTS
+            )
             await until(lambda run=run: is_free(run), f"{name}.{method} keeps its caller")
             await ask(client)
             await client.close()
@@ -395,7 +356,7 @@ def test_a_caller_with_await_is_let_go(
         runner.run(main())
 
 
-@pytest.mark.usefixtures("small_heap")
+@pytest.mark.usefixtures("collector_of_new_objects")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_caller_without_await_is_let_go(base_url: str, name: str) -> None:
     for method in (method for kind, method in METHODS if kind == name):
@@ -404,7 +365,7 @@ def test_a_caller_without_await_is_let_go(base_url: str, name: str) -> None:
             getattr(make(http, name, base_url), method), random.Random(method), argument
         )
         call = getattr(client, method)
-        run = in_a_run(lambda call=call, a=given, kw=kw: call(*a, **kw))
+        run = in_a_run(lambda call=call, a=given, kw=kw: call(*a, **kw), REFUSED_BY_CLIENTS)
         wait_until(lambda run=run: is_free(run), f"{name}.{method} keeps its caller")
         ask(client)
         client.close()

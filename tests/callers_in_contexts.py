@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import Context, ContextVar
 from typing import Any
 
@@ -65,14 +65,3 @@ def is_free(run: weakref.ref[Run]) -> bool:
     if run() is not None:
         gc.collect()
     return run() is None
-
-
-@contextmanager
-def small_heap() -> Iterator[None]:
-    """Let the collector look at nothing but what is made in the block."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from public_reads import READS, REFUSED, World, read
-from stored_edits import REMOVED, SIGNED, Stored, edits_of, removals_of
+from stored_edits import REMOVED, SIGNED, Stored, edits_of, removals_of, sample_of
 
 from golden.watch import Watch
 from memalchemy import Database
@@ -77,13 +76,7 @@ async def edits_in(db: Database, name: str, most: int | None) -> list[Stored]:
     edits: list[Stored] = list(await db.run_sync(partial(edits_of, name=name)))
     if name == "deltas" or name in REMOVED:
         edits += await db.run_sync(partial(removals_of, name=name))
-    if most is None:
-        return edits
-    by_name: dict[str, list[Stored]] = defaultdict(list)
-    for edit in edits:
-        by_name[edit.name].append(edit)
-    rng = random.Random(name)
-    return [one for same in by_name.values() for one in rng.sample(same, min(most, len(same)))]
+    return sample_of(edits, most)
 
 
 async def read_all(world: World, names: Iterable[str] = READS) -> Answers:

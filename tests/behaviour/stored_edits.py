@@ -6,10 +6,12 @@ new column is edited without anybody thinking of it.
 
 from __future__ import annotations
 
+import random
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import LargeBinary, Table, delete, insert, select, update
 
@@ -52,6 +54,9 @@ class Stored(Protocol):
     def name(self) -> str: ...
     def apply(self, connection: Any) -> None: ...
     def undo(self, connection: Any) -> None: ...
+
+
+Named = TypeVar("Named", bound=Stored)
 
 
 @dataclass
@@ -225,6 +230,20 @@ def edits_of(connection: Any, name: str) -> list[Edit]:
                 if is_signed and (column == "vector" or after != row[column]):
                     found.append(Edit(name, column, place, after))
     return found
+
+
+def sample_of(edits: Sequence[Named], most: int | None) -> list[Named]:
+    """Return at most *most* edits of each column and of each kind of row; ``None`` returns all.
+
+    They are the same ones in every run.
+    """
+    if most is None:
+        return [*edits]
+    by_name: dict[str, list[Named]] = defaultdict(list)
+    for edit in edits:
+        by_name[edit.name].append(edit)
+    rng = random.Random(edits[0].name.split(".")[0])
+    return [one for same in by_name.values() for one in rng.sample(same, min(most, len(same)))]
 
 
 def _some(rows: Sequence[Any]) -> list[Any]:

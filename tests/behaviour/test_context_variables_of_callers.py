@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from callers_in_contexts import in_a_run, in_a_run_of_a_task, is_free, small_heap
+from callers_in_contexts import in_a_run, in_a_run_of_a_task, is_free
+from garbage import small_heap
 from memalchemy import Checkpointer, Database, Episode, MemoryFact, Store, sync
 from memalchemy.inspection import Inspector
 from memalchemy.memory import LLMMemoryManager

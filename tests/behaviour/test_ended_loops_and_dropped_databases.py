@@ -19,11 +19,12 @@ from typing import Any
 
 import pytest
 
+from garbage import no_collector
 from memalchemy import Checkpointer, Database, Store, ThreadLog, sync
 from servers import Postgres, migrated_database
 from waiting import A_WHILE, until, wait_until
 
-ROUNDS = 200
+ROUNDS = 100
 POOL = 15
 """Connections that SQLAlchemy's pool opens at most, without options."""
 LOADS = 5
@@ -75,15 +76,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture(autouse=True)
-def no_collector(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def silent_without_collector(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Warnings are errors here, those of objects that are collected in the end too."""
-    gc.collect()
-    gc.disable()
-    try:
+    with no_collector():
         yield
-        gc.collect()
-    finally:
-        gc.enable()
     assert COLLECTOR not in caplog.text
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -19,6 +19,7 @@ from sqlalchemy import Integer, literal_column, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
 
+from garbage import small_heap
 from memalchemy import Database, Store
 from memalchemy.database.intent import Intent, Kind
 from memalchemy.maintenance import tenants
@@ -31,6 +32,12 @@ pytestmark = pytest.mark.asyncio_only("the tasks of the synchronous face are not
 ROOM = {"pool_size": 1, "max_overflow": 0, "pool_timeout": A_WHILE}
 """One connection: what one call leaves on it, the next one finds."""
 APPLICATION = "ma_cancelled"
+
+
+@pytest.fixture(autouse=True)
+def collector_of_new_objects() -> Iterator[None]:
+    with small_heap():
+        yield
 
 
 class CancelledAt:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import random
 import socket
@@ -22,14 +21,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from callers_in_contexts import REFUSED, in_a_run, in_a_run_of_a_task, is_free, small_heap
-from memalchemy import MemalchemyError, http
+from callers_in_contexts import REFUSED, in_a_run, in_a_run_of_a_task, is_free
+from garbage import no_collector, small_heap
+from httpserver import running
+from memalchemy import Database, MemalchemyError, http
 from memalchemy.http import blocking
 from memalchemy.http.operations import Operation
 from public_calls import arguments, methods_of
 from waiting import A_WHILE, steps, until, wait_until
 
-ROUNDS = 200
+ROUNDS = 100
 CALLS = 5
 """Calls at once, each on a connection: what one pool has here."""
 
@@ -39,6 +40,14 @@ COLLECTOR = "garbage collector is trying to clean up"
 
 SOCKETS = Path("/proc/self/fd")
 pytestmark = pytest.mark.skipif(not SOCKETS.exists(), reason="sockets are counted in Linux's /proc")
+
+
+@pytest.fixture(scope="module")
+def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server; which database is behind it, its clients do not see."""
+    file = tmp_path_factory.mktemp("server") / "agent.db"
+    with running(Database(f"sqlite:///{file}")) as url:
+        yield url
 
 
 def held(url: str) -> int:
@@ -76,14 +85,9 @@ def ask(client: Any) -> Any:
 
 
 @pytest.fixture
-def no_collector(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
+def silent_without_collector(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with no_collector():
         yield
-        gc.collect()
-    finally:
-        gc.enable()
     assert COLLECTOR not in caplog.text
 
 
@@ -152,7 +156,7 @@ def named(function: Any) -> str:
     return str(function.__name__)
 
 
-@pytest.mark.usefixtures("no_collector")
+@pytest.mark.usefixtures("silent_without_collector")
 @pytest.mark.parametrize("how", LOOPS, ids=named)
 @pytest.mark.parametrize("work", USES, ids=named)
 @pytest.mark.parametrize("name", NAMES)
@@ -168,7 +172,7 @@ def test_ended_loops_leave_no_more_than_one_pool(
     wait_until(lambda: held(base_url) == 0, "a dropped client keeps what it has opened")
 
 
-@pytest.mark.usefixtures("no_collector")
+@pytest.mark.usefixtures("silent_without_collector")
 @pytest.mark.parametrize("name", NAMES)
 def test_loops_that_nobody_closes_leave_no_more_than_one_pool(base_url: str, name: str) -> None:
     client = make(http, name, base_url)
@@ -189,7 +193,7 @@ def test_loops_that_nobody_closes_leave_no_more_than_one_pool(base_url: str, nam
         loop.close()
 
 
-@pytest.mark.usefixtures("no_collector")
+@pytest.mark.usefixtures("silent_without_collector")
 @pytest.mark.parametrize("work", USES[:3], ids=named)
 @pytest.mark.parametrize("name", NAMES)
 def test_dropped_clients_leave_nothing(base_url: str, name: str, work: Use) -> None:
@@ -203,7 +207,7 @@ def test_dropped_clients_leave_nothing(base_url: str, name: str, work: Use) -> N
     asyncio.run(main())
 
 
-@pytest.mark.usefixtures("no_collector")
+@pytest.mark.usefixtures("silent_without_collector")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_client_that_is_dropped_beside_its_running_loop_leaves_nothing(
     base_url: str, name: str
@@ -226,7 +230,7 @@ def test_a_client_that_is_dropped_beside_its_running_loop_leaves_nothing(
         thread.join(A_WHILE)
 
 
-@pytest.mark.usefixtures("no_collector")
+@pytest.mark.usefixtures("silent_without_collector")
 @pytest.mark.parametrize("name", NAMES)
 def test_dropped_blocking_clients_leave_nothing(base_url: str, name: str) -> None:
     for _ in range(ROUNDS):
@@ -237,7 +241,7 @@ def test_dropped_blocking_clients_leave_nothing(base_url: str, name: str) -> Non
         wait_until(lambda: held(base_url) == 0)
 
 
-@pytest.mark.usefixtures("no_collector")
+@pytest.mark.usefixtures("silent_without_collector")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_ended_loops_of_a_blocking_client_leave_nothing(base_url: str, name: str) -> None:
     client = make(blocking, name, base_url)

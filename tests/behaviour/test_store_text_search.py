@@ -10,7 +10,7 @@ from store_helpers import any_text, keys_of, texts
 
 from drawn_examples import examples_of
 from memalchemy import Database, Store
-from memalchemy.codec.search_text import query_terms
+from memalchemy.codec.tokens import query_terms
 from memalchemy.dialects import DIALECTS
 
 NS = ("notes",)

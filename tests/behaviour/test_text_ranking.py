@@ -28,9 +28,11 @@ from sqlalchemy import Connection, select, update
 
 from golden.watch import Watch
 from memalchemy import Checkpointer, Database, Store, ThreadLog, VectorStore
+from memalchemy.codec.tokens import Term
 from memalchemy.keys import log_key
 from memalchemy.schema import CheckpointRow, ThreadRow
-from memalchemy.search.text import CANDIDATES, OPENING, bm25_weights
+from memalchemy.search.ranking import bm25_weights
+from memalchemy.search.text import CANDIDATES, OPENING
 from memalchemy.transfer import copy
 
 NS = ("texts",)
@@ -48,7 +50,7 @@ async def test_an_item_about_the_words_comes_before_one_that_mentions_them(store
         assert (about.key, mention.key) == ("about", "mention")
         assert about.score is not None
         assert mention.score is not None
-        assert 1 >= about.score > 1.5 * mention.score > 0
+        assert 1 >= about.score > mention.score > 0
     hybrid = await store.search(NS, "refund", mode="hybrid", embedding=[1.0, 0.0])
     assert [hit.key for hit in hybrid] == ["about", "mention"]
 
@@ -63,13 +65,13 @@ async def test_checkpoints_entries_and_documents_are_ranked_alike(db: Database) 
     for query in ("refund", "refund policy"):
         steps = await checkpointer.search(query)
         assert [hit["thread_id"] for hit in steps] == ["about", "mention"]
-        assert 1 >= steps[0]["score"] > 1.5 * steps[1]["score"] > 0
+        assert 1 >= steps[0]["score"] > steps[1]["score"] > 0
         entries = await log.search(query)
         assert [hit.thread_id for hit in entries] == ["log of about", "log of mention"]
-        assert 1 >= entries[0].score > 1.5 * entries[1].score > 0
+        assert 1 >= entries[0].score > entries[1].score > 0
         documents = await vectors.search(query)
         assert [hit.id for hit in documents] == ["about", "mention"]
-        assert documents[0].score > 1.5 * documents[1].score > 0
+        assert documents[0].score > documents[1].score > 0
 
 
 async def test_equal_texts_are_in_the_order_of_their_writes_the_newest_first(
@@ -257,10 +259,10 @@ async def test_the_newest_steps_with_a_word_are_found_wherever_they_lie(
     for number in range(90):
         if number % turns == 0:
             thread_id = draw.choice(THREADS)
-        # Words that are alike, and the word itself in other letters.
-        word = draw.choice(["needle", "Needle", "NEEDLE"])
+        # Words that are alike, and the word itself in other letters. It has no other forms.
+        word = draw.choice(["needle7", "Needle7", "NEEDLE7"])
         if draw.random() > share:
-            word = draw.choice(["needles", "nee dle", "xneedle"])
+            word = draw.choice(["needle7s", "nee dle7", "xneedle7"])
         elif thread_id != "d":
             wanted.append((thread_id, number))
         state = {f"said {number}": f"{word} {number}"}
@@ -272,8 +274,8 @@ async def test_the_newest_steps_with_a_word_are_found_wherever_they_lie(
         newest.sort(key=lambda found: (found[0], found[1]), reverse=True)
 
     for limit in (1, few_candidates, 3 * few_candidates, 99):
-        assert await _steps(db, "needle", limit) == newest[:limit]
-        below = await Checkpointer(db).search("needle", limit, below=True)
+        assert await _steps(db, "needle7", limit) == newest[:limit]
+        below = await Checkpointer(db).search("needle7", limit, below=True)
         assert [(hit["thread_id"], hit["metadata"]["n"]) for hit in below] == newest[:limit]
 
 
@@ -341,15 +343,15 @@ async def test_words_of_any_script_count(store: Store) -> None:
         assert [hit.key for hit in hits] == ["often", "once"], query
 
 
-def test_a_weight_counts_whole_words_phrases_and_repetitions() -> None:
-    def order(term: Sequence[str], *texts: str) -> list[int]:
+def test_a_weight_counts_whole_words_beginnings_and_repetitions() -> None:
+    def order(term: Term, *texts: str) -> list[int]:
         weights = bm25_weights([term], texts)
         return sorted(range(len(texts)), key=lambda at: -weights[at])
 
-    assert order(["cat"], "cats and dogs", "Cat and dogs", "cat CAT dogs") == [2, 1, 0]
-    assert order(["a", "b"], "a b a b", "a c b b", "b a a b") == [0, 2, 1]
-    assert all(weight > 0 for weight in bm25_weights([["no"]], ["", "x", "y z"]))
-    equal = bm25_weights([["x"], ["y"]], ["x y", "x y"])
+    assert order(Term("cat"), "cats and dogs", "Cat and dogs", "cat CAT dogs") == [2, 1, 0]
+    assert order(Term("cat", prefix=True), "a dog", "cats Cat x", "x y cat") == [1, 2, 0]
+    assert all(weight > 0 for weight in bm25_weights([Term("no")], ["", "x", "y z"]))
+    equal = bm25_weights([Term("x"), Term("y")], ["x y", "x y"])
     assert equal[0] == equal[1]
 
 
@@ -357,27 +359,19 @@ WORDS = st.sampled_from(["a", "A", "aa", "ab", "b", "é", "strasse", "東", "京
 
 
 @given(
-    st.lists(st.lists(WORDS, min_size=1, max_size=3), min_size=1, max_size=4),
+    st.lists(st.builds(Term, WORDS, st.booleans()), min_size=1, max_size=4),
     st.lists(st.none() | st.lists(WORDS, max_size=12).map(" ".join), min_size=1, max_size=8),
 )
-def test_weights_are_those_of_the_formula(
-    given_terms: list[list[str]], texts: list[str | None]
-) -> None:
+def test_weights_are_those_of_the_formula(given_terms: list[Term], texts: list[str | None]) -> None:
     def lowered(word: str) -> str:
         return word.lower() if word.isascii() else word
 
-    def occurrences(term: list[str], words: list[str]) -> int:
-        number, at = 0, 0
-        while at + len(term) <= len(words):
-            if words[at : at + len(term)] == term:
-                number, at = number + 1, at + len(term)
-            else:
-                at += 1
-        return number
+    def holds(term: Term, word: str) -> bool:
+        return word.startswith(term.text) if term.prefix else word == term.text
 
-    terms = [[lowered(word) for word in term] for term in given_terms]
+    terms = [term._replace(text=lowered(term.text)) for term in given_terms]
     split = [[lowered(word) for word in (text or "").split(" ")] for text in texts]
-    counts = [[occurrences(term, words) for term in terms] for words in split]
+    counts = [[sum(holds(term, word) for word in words) for term in terms] for words in split]
     average = sum(map(len, split)) / len(split)
     rarity = []
     for term in range(len(terms)):
@@ -385,7 +379,7 @@ def test_weights_are_those_of_the_formula(
         rarity.append(0.25 + math.log(1 + (len(texts) - holders + 0.5) / (holders + 0.5)))
     expected = []
     for words, of in zip(split, counts, strict=True):
-        damping = 1.2 * len(words) / average
+        damping = 2.0 * (len(words) / average) ** 0.75
         weight = sum(idf * n / (n + damping) for idf, n in zip(rarity, of, strict=True))
         expected.append(weight or min(rarity) / (1 + damping) / 2)
 

@@ -21,7 +21,7 @@ from workers.states import name_of
 from clocks import Clock
 from memalchemy import Checkpointer, Database
 from memalchemy.checkpoints import listing, load
-from memalchemy.codec.search_text import query_terms
+from memalchemy.codec.tokens import query_terms
 from memalchemy.keys import encode_id
 from memalchemy.log import Log, bulk_delete, pending_writes
 from memalchemy.log.listing import list_heads

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Executable
 
 from memalchemy import Database, Store
 from memalchemy.codec.field_terms import FieldTerms
-from memalchemy.codec.search_text import query_terms
+from memalchemy.codec.tokens import query_terms
 from memalchemy.dialects import DIALECTS, Dialect
 from memalchemy.search._vector_statements import live_items
 from memalchemy.search.scope import key_lists, scope_binds

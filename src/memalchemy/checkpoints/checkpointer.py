@@ -34,7 +34,7 @@ from memalchemy.checkpoints.save_request import Request, SaveConditions
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import values
-from memalchemy.codec.search_text import query_terms, snippet
+from memalchemy.codec.snippets import snippet
 from memalchemy.contracts import (
     LEAVE,
     MAX_LIMIT,
@@ -121,6 +121,7 @@ from memalchemy.protection.signed_reads import (
     check_nothing_missing,
 )
 from memalchemy.search.text import find_checkpoints, search_scope
+from memalchemy.search.word_query import WordQuery
 from memalchemy.state_conversion import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.statements import Program
 
@@ -809,25 +810,26 @@ class Checkpointer(Generic[State]):
         """
         limit, below = check_limit(limit), check_flag(below, "below")
         self.db.keyring.check_readable("text", "a search")
-        terms = query_terms(check_query(query))
-        if not terms or not limit:
+        wanted = WordQuery.of(check_query(query))
+        if not wanted or not limit:
             return []
         d = self.db.dialect
-        scope, binds = search_scope(d, self.db.tenant, self._path, terms, below=below)
+        scope, binds = search_scope(d, self.db.tenant, self._path, below=below)
         with operation("checkpoint.search", tenant=self.db.tenant) as event:
             best = await self.db.run(
-                lambda: find_checkpoints(d, terms, binds, scope, limit),
+                lambda: find_checkpoints(d, wanted, binds, scope, limit),
                 READ_REPLICA,
                 connection=connection,
                 event=event,
             )
             if not best:
                 await self.db.check_search(connection)
+        shown = wanted.shown_terms()
         found: list[Any] = [
             {
                 **listing.found_info(self.db, row).as_dict(),
                 "score": score,
-                "snippet": snippet(row.search_text, terms),
+                "snippet": snippet(row.search_text, shown),
             }
             for score, row in best
         ]

@@ -168,13 +168,14 @@ def shorten(value: Any, width: int | None = 60) -> str:
 
 def highlight(text: str, query: str) -> Text:
     """Return the part of a text around the first word of *query*, with its words highlighted."""
-    from memalchemy.codec.search_text import highlighted, query_terms
+    from memalchemy.codec.snippets import highlighted
+    from memalchemy.codec.tokens import query_terms
 
     return style_hits(highlighted(text, query_terms(query)))
 
 
 def style_hits(pieces: Iterable[Mapping[str, Any]]) -> Text:
-    """Return the pieces of `codec.search_text.highlighted` on one line, with styles."""
+    """Return the pieces of `codec.snippets.highlighted` on one line, with styles."""
     from rich.text import Text
 
     text = Text()

@@ -1,21 +1,14 @@
-"""Search text: the words of a row that a text index holds, and the words of a query.
+"""Search text: the tokens of a row, joined by spaces, as a text index is given them.
 
-Search text is tokens joined by spaces. Punctuation is removed, accents are folded, and Chinese,
-Japanese and Korean characters stand alone, so that FTS5, tsvector and Oracle Text see the same
-words and agree about what matches.
-
-The last part of the module finds the texts: all those of a value, and those that a state has and
+The second part of the module finds the texts: all those of a value, and those that a state has and
 the state before it had not.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 import ormsgpack
@@ -23,32 +16,12 @@ import ormsgpack
 from memalchemy._bounds import parse_plain_json, unpack
 from memalchemy.codec import foreign_msgpack
 from memalchemy.codec.deltas import Comparison, added, edits
+from memalchemy.codec.tokens import MAX_TOKEN, tokens
 from memalchemy.codec.values import TAGGED, Parts, decode_state
 from memalchemy.contracts import Packed
 
 MAX_TEXT = 200_000
 """Characters of the search text of a row: PostgreSQL refuses a tsvector of over 1 MB."""
-
-MAX_TOKEN = 100
-"""Characters of the longest token: longer runs are encodings and hashes."""
-
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
-_BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
-_ASCII_WORDS = "".join(chr(c) if chr(c).isalnum() else " " for c in range(128))
-"""A table for `str.translate` that leaves letters and digits of ASCII, with spaces between."""
-_VOICING_MARKS = "\u3099\u309a"
-
-
-# Compiled on first use: these large character classes take as long as all other imports.
-@cache
-def _token_pattern() -> re.Pattern[str]:
-    return re.compile(f"[{_CJK}]|[^\\W_{_CJK}]+")
-
-
-@cache
-def _cjk_pattern() -> re.Pattern[str]:
-    return re.compile(f"[{_CJK}]")
-
 
 # --- Words ----------------------------------------------------------------------------------------
 
@@ -97,136 +70,6 @@ _TOGETHER = 4096
 """Characters from which a text, or those gathered before it, are split by themselves."""
 
 
-def tokens(text: str) -> list[str]:
-    """Return the tokens of *text*, in order: words, numbers, and single CJK characters."""
-    if text.isascii():
-        found = text.translate(_ASCII_WORDS).split()
-    else:
-        folded = _fold_text(text)
-        if folded.isascii():
-            return tokens(folded)
-        found = [
-            token if token.isascii() else token.casefold()
-            for token in _token_pattern().findall(folded)
-        ]
-    if found and max(map(len, found)) > MAX_TOKEN:
-        return [token for token in found if len(token) <= MAX_TOKEN]
-    return found
-
-
-def query_terms(query: str, limit: int = 32) -> list[list[str]]:
-    """Split a query into terms, each a phrase of tokens, most of which are one token long.
-
-    Neighbouring CJK characters are one phrase, because they are one word. No character of the query
-    is an operator. Return at most *limit* distinct terms.
-    """
-    if not isinstance(query, str):
-        raise TypeError(f"query is a str, not {type(query).__name__}")
-    terms: dict[tuple[str, ...], None] = {}
-    for word in query.split():
-        phrase: list[str] = []
-        for token in tokens(word):
-            if is_cjk(token):
-                phrase.append(token)
-                continue
-            if phrase:
-                terms[tuple(phrase)] = None
-                phrase = []
-            terms[(_lower_ascii(token),)] = None
-        if phrase:
-            terms[tuple(phrase)] = None
-        if len(terms) >= limit:
-            break
-    return [list(term) for term in list(terms)[:limit]]
-
-
-def _lower_ascii(token: str) -> str:
-    # Other tokens are casefolded already, which for a few scripts differs from lower().
-    return token.lower() if token.isascii() else token
-
-
-def is_cjk(token: str) -> bool:
-    """Return whether *token* is a single Chinese, Japanese or Korean character."""
-    return len(token) == 1 and _cjk_pattern().match(token) is not None
-
-
-def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
-    """Return about *width* tokens of a search text, around the first that is one of *terms*."""
-    wanted = {token for term in terms for token in term}
-    words = text.split(" ")
-    hit = next((i for i, word in enumerate(words) if _lower_ascii(word) in wanted), 0)
-    first = max(0, hit - width // 3)
-    shown = words[first : first + width]
-    out = ["…"] if first else []
-    for i, word in enumerate(shown):
-        if i and not (is_cjk(word) and is_cjk(shown[i - 1])):
-            out.append(" ")
-        out.append(word)
-    if first + width < len(words):
-        out.append("…")
-    return "".join(out)
-
-
-SNIPPET = 200
-"""Characters of a highlighted snippet, about."""
-
-_SCANNED = 20_000
-"""Characters of a text beyond ASCII in which the first match is looked for."""
-
-
-def highlighted(
-    text: str, terms: Iterable[list[str]], width: int = SNIPPET
-) -> list[dict[str, Any]]:
-    """Return about *width* characters of a text around its first match, in pieces.
-
-    A piece is ``{"text": …, "hit": bool}``: words of *terms* are hits, found as a search finds
-    them, whatever their case and accents. Unlike `snippet`, it takes any text.
-    """
-    wanted = {token for term in terms for token in term}
-    hits = _hits_in(text, wanted)
-    first = next(hits, (0, 0))
-    start = max(0, first[0] - width // 3)
-    if start:
-        space = text.find(" ", start, first[0])
-        start = start if space < 0 else space + 1
-    end = min(len(text), start + width)
-    pieces = [{"text": "…", "hit": False}] if start else []
-    at = start
-    found = [first] if first[1] else []
-    if found:
-        found += [hit for hit in _hits_in(text[start:end], wanted, start) if hit[0] >= first[1]]
-    for low, high in found:
-        if low > at:
-            pieces.append({"text": text[at:low], "hit": False})
-        pieces.append({"text": text[low:high], "hit": True})
-        at = high
-    if at < end:
-        pieces.append({"text": text[at:end], "hit": False})
-    if max(at, end) < len(text):
-        pieces.append({"text": "…", "hit": False})
-    return pieces
-
-
-def _hits_in(text: str, wanted: set[str], offset: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield where the words of *text* begin and end that are *wanted* tokens."""
-    if text.isascii():
-        words = "|".join(sorted(map(re.escape, filter(str.isascii, wanted)), key=len, reverse=True))
-        if words:
-            pattern = f"(?<![0-9A-Za-z])(?:{words})(?![0-9A-Za-z])"
-            for match in re.finditer(pattern, text, re.IGNORECASE):
-                yield match.start() + offset, match.end() + offset
-        return
-    for match in _word_pattern().finditer(text, 0, _SCANNED):
-        if any(_lower_ascii(token) in wanted for token in tokens(match[0])):
-            yield match.start() + offset, match.end() + offset
-
-
-@cache
-def _word_pattern() -> re.Pattern[str]:
-    """A word as it is written: its accents may be characters of their own."""
-    return re.compile(f"[{_CJK}]|[^\\W_{_CJK}](?:[^\\W_{_CJK}]|[\u0300-\u036f])*")
-
-
 def item_search_text(value: Any, metadata: Mapping[str, Any]) -> str | None:
     """Return the search text of an item, its metadata included; ``None`` without words."""
     return search_text(_texts_in((value, dict(metadata))))
@@ -259,38 +102,6 @@ def joined_texts(*values: Any) -> str:
         if room <= 0:
             break
     return " · ".join(found)
-
-
-def _fold_text(text: str) -> str:
-    """Fold compatibility forms and drop accents; Hangul and voiced kana stay whole."""
-    # No mark that is kept composes with an ASCII letter, so each run can be folded by itself.
-    return _BEYOND_ASCII.sub(_fold_match, text)
-
-
-def _fold_match(run: re.Match[str]) -> str:
-    decomposed = unicodedata.normalize("NFKD", run[0])
-    return unicodedata.normalize("NFC", decomposed.translate(_FOLDS))
-
-
-class _Folds(dict[int, Any]):
-    """Table for `str.translate` that looks up each character in Unicode's tables once.
-
-    It removes accents and replaces characters that are in no word with a space, so that most texts
-    are ASCII afterwards.
-    """
-
-    def __missing__(self, code: int) -> int | str | None:
-        character, category = chr(code), unicodedata.category(chr(code))
-        fold: int | str | None = code
-        if category == "Mn" and character not in _VOICING_MARKS:
-            fold = None
-        elif category[0] != "M" and not character.isalnum() and not is_cjk(character):
-            fold = " "
-        self[code] = fold
-        return fold
-
-
-_FOLDS = _Folds()
 
 
 # --- Texts ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 a database each, and `DIALECTS` (registry.py) finds them and those of installed packages.
 """
 
+from memalchemy.codec.tokens import Term
 from memalchemy.column_types import column_types_on
 from memalchemy.dialects.base import (
     LOCKS,
@@ -48,6 +49,7 @@ __all__ = [
     "RowLevelSecurity",
     "Statements",
     "Target",
+    "Term",
     "TextIndexes",
     "Vectors",
     "column_types_on",

@@ -42,6 +42,7 @@ from sqlalchemy.engine import URL
 
 from memalchemy.codec import vectors
 from memalchemy.codec.field_terms import FieldTerms
+from memalchemy.codec.tokens import Term
 from memalchemy.column_types import ColumnTypes, Vector
 from memalchemy.dialects.namespace_range import Live
 from memalchemy.dialects.urls import Target
@@ -273,9 +274,13 @@ class TextIndexes:
     sees_uncommitted: ClassVar[bool] = True
     finds_last_stored: ClassVar[bool] = False
 
-    def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
-        """Return the value of ``:terms``: phrases of tokens, none of which is an operator."""
+    def term(self, term: Term) -> str:
+        """Return what finds a term in the index; nothing in it is an operator."""
         raise NotImplementedError
+
+    def terms(self, terms: Sequence[Term]) -> Any:
+        """Return the value of ``:terms``: a list of what `term` returns."""
+        return orjson.dumps(list(map(self.term, terms))).decode()
 
     def log_hits(self, below: bool = False) -> FromClause:
         """Return ``term, log_id, seq`` of the deltas that hold a term of ``:terms``.

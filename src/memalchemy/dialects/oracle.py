@@ -51,6 +51,7 @@ from sqlalchemy.schema import CreateIndex
 
 from memalchemy.codec import vectors
 from memalchemy.codec.field_terms import FieldTerms
+from memalchemy.codec.tokens import Term
 from memalchemy.column_types import (
     ColumnTypes,
     LogKey,
@@ -281,17 +282,20 @@ class OracleTextIndexes(TextIndexes):
     indexes_fields: ClassVar[bool] = False
     sees_uncommitted: ClassVar[bool] = False
 
-    def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
-        # Braces quote a token for Oracle Text, and spaces make a phrase; tokens hold neither.
+    def term(self, term: Term) -> str:
+        # Braces quote a token for Oracle Text, which holds none. What is quoted has no wildcard, so
+        # a prefix is not: it is followed by one, and so it is no operator.
+        return f"{term.text}%" if term.prefix else f"{{{term.text}}}"
+
+    def terms(self, terms: Sequence[Term]) -> Any:
         # What does not fit in one bind is not looked for: its share of the score is lost.
         bound: list[str] = []
         room = MAX_TEXT_BIND - len("[]")
-        for phrase in phrases:
-            quoted = " ".join(f"{{{token}}}" for token in phrase)
-            room -= len(json.dumps(quoted, ensure_ascii=False).encode()) + len(", ")
+        for wanted in map(self.term, terms):
+            room -= len(json.dumps(wanted, ensure_ascii=False).encode()) + len(", ")
             if room < 0:
                 break
-            bound.append(quoted)
+            bound.append(wanted)
         return json.dumps(bound, ensure_ascii=False)
 
     def log_hits(self, below: bool = False) -> FromClause:

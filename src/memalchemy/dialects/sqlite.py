@@ -45,6 +45,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex
 
 from memalchemy.codec.field_terms import OTHERS, FieldTerms
+from memalchemy.codec.tokens import Term
 from memalchemy.column_types import LogKey, UtcDateTime
 from memalchemy.dialects import sqlite_text_tables
 from memalchemy.dialects.base import (
@@ -281,24 +282,20 @@ def _terms_of_search(index: str, scope: str, of_all: str = "''") -> str:
     where it has few.
     """
     return f"""WITH given AS MATERIALIZED (
-SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
-SELECT count(*) FROM (SELECT 1 FROM {index}
-WHERE {index} MATCH 'search_text : ' || json_extract(value, '$[0]') LIMIT {_FEW_HITS}
+SELECT value AS query, (SELECT count(*) FROM (SELECT 1 FROM {index}
+WHERE {index} MATCH 'search_text : ' || value LIMIT {_FEW_HITS}
 )) < {_FEW_HITS} AS few
 FROM json_each(:terms)), asked AS MATERIALIZED (
-SELECT query, phrase, few, CASE WHEN few THEN {of_all} ELSE {scope} || ' AND ' END
+SELECT query, few, CASE WHEN few THEN {of_all} ELSE {scope} || ' AND ' END
 || 'search_text : ' || query AS wanted FROM given)"""  # noqa: S608
 
 
 def _join_logs(rowid: str, below: bool) -> str:
     """Return the joins from the index of logs to their rows, and the condition on these."""
-    # Each CJK character is a word: so a phrase of theirs, and no other is asked for, is in a text
-    # as it is stored or not at all.
     return (
         f"CROSS JOIN deltas ON deltas.rowid = {rowid} "
         "CROSS JOIN threads ON threads.log_id = deltas.log_id "
-        "WHERE (asked.phrase IS NULL OR instr(deltas.search_text, asked.phrase) > 0) "
-        f"AND {_scope_condition('threads', below)}"
+        f"WHERE {_scope_condition('threads', below)}"
     )
 
 
@@ -323,20 +320,14 @@ _MAYBE_OF_AN_INDEX = ("SQLITE_CORRUPT", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQ
 class SQLiteTextIndexes(TextIndexes):
     """FTS5 tables without content, kept up to date by triggers, also for the metadata.
 
-    They do not know where in a text a word stands, which would be most of what they store. So a
-    phrase is looked for in the texts that hold all of its words.
+    They do not know where in a text a word stands, which would be most of what they store.
     """
 
     finds_last_stored: ClassVar[bool] = True
 
-    def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
-        # A term is a query for FTS5, and its phrase if it has more than one word. Tokens hold no
-        # quotes.
-        asked = [
-            ('("' + '" AND "'.join(phrase) + '")', " ".join(phrase) if len(phrase) > 1 else None)
-            for phrase in phrases
-        ]
-        return json.dumps(asked, ensure_ascii=False)
+    def term(self, term: Term) -> str:
+        # In quotes a token is data to FTS5; it holds none.
+        return f'"{term.text}"{" *" if term.prefix else ""}'
 
     def log_hits(self, below: bool = False) -> FromClause:
         return (
@@ -397,9 +388,8 @@ class SQLiteTextIndexes(TextIndexes):
                 f"{_ITEM_TERMS} SELECT asked.query AS term, store_items_search.rowid AS row_at "  # noqa: S608
                 "FROM asked CROSS JOIN store_items_search "
                 "ON store_items_search MATCH asked.wanted "
-                "WHERE NOT asked.few AND asked.phrase IS NULL OR EXISTS (SELECT 1 FROM store_items "
+                "WHERE NOT asked.few OR EXISTS (SELECT 1 FROM store_items "
                 "WHERE store_items.rowid = store_items_search.rowid "
-                "AND (asked.phrase IS NULL OR instr(store_items.search_text, asked.phrase) > 0) "
                 f"AND {_scope_condition('store_items', below)})"
             )
             .bindparams(bindparam("k_tenant", type_=TENANT))

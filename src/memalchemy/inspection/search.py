@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from memalchemy.checkpoints.listing import found_info
-from memalchemy.codec.search_text import highlighted, joined_texts, query_terms, snippet
+from memalchemy.codec.search_text import joined_texts
+from memalchemy.codec.snippets import highlighted, snippet
+from memalchemy.codec.tokens import Term
 from memalchemy.contracts import check_limit, check_query
 from memalchemy.database import READ_REPLICA, Database
 from memalchemy.errors import InvalidArgument
@@ -15,7 +17,9 @@ from memalchemy.inspection._internal import holds_internal_items
 from memalchemy.inspection._records import Record, framework_of, time
 from memalchemy.keys import check_namespace, check_thread_id, decode_namespace, encode_namespace
 from memalchemy.log import Log
-from memalchemy.search.text import ScoredRow, find_checkpoints, find_entries, search_scope
+from memalchemy.search.ranking import ScoredRow
+from memalchemy.search.text import find_checkpoints, find_entries, search_scope
+from memalchemy.search.word_query import WordQuery
 from memalchemy.store import Store
 from memalchemy.threads import entry_rows
 
@@ -60,7 +64,8 @@ async def search(
         wanted -= {"item"}
     limit, db = check_limit(limit), store.db
     db.keyring.check_readable("text", "a search")
-    terms = query_terms(check_query(query))
+    wanted_words = WordQuery.of(check_query(query))
+    terms = wanted_words.shown_terms()
     if not terms or not limit:
         return {"hits": []}
 
@@ -69,12 +74,11 @@ async def search(
             db.dialect,
             db.tenant,
             encode_namespace(place),
-            terms,
             below=below,
             thread_id=thread_id,
         )
         found: list[ScoredRow] = await db.run(
-            lambda: find(db.dialect, terms, binds, scope, limit), READ_REPLICA
+            lambda: find(db.dialect, wanted_words, binds, scope, limit), READ_REPLICA
         )
         if not found:
             await db.check_search()
@@ -112,7 +116,7 @@ async def search(
     return {"hits": hits[:limit]}
 
 
-def _step_record(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> Record:
+def _step_record(db: Database, row: Any, score: float, terms: Sequence[Term]) -> Record:
     found, namespace = found_info(db, row), decode_namespace(row.namespace)
     return {
         "kind": "step",
@@ -128,7 +132,7 @@ def _step_record(db: Database, row: Any, score: float, terms: Sequence[list[str]
     }
 
 
-def _entry_record(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> Record:
+def _entry_record(db: Database, row: Any, score: float, terms: Sequence[Term]) -> Record:
     namespace = decode_namespace(row.namespace)
     log = Log(db.tenant, row.thread_id, row.namespace)
     entry = entry_rows.to_entry(log, db.keyring, row)
@@ -146,7 +150,7 @@ def _entry_record(db: Database, row: Any, score: float, terms: Sequence[list[str
     }
 
 
-def _item_record(hit: Any, terms: Sequence[list[str]]) -> Record:
+def _item_record(hit: Any, terms: Sequence[Term]) -> Record:
     return {
         "kind": "item",
         "framework": None,

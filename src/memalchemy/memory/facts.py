@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memalchemy.codec.search_text import tokens
+from memalchemy.codec.tokens import tokens
 from memalchemy.contracts import Seconds, check_query, to_timedelta
 from memalchemy.keys import check_list
 from memalchemy.memory._encryption import NameFunction

@@ -1,28 +1,25 @@
 """Text search in items, entries and checkpoints: terms in, the best rows out, alike everywhere.
 
-A search takes two steps. SQL finds candidates by inverse document frequency (IDF): a term is worth
-the bits of information that finding it gives, in whole bits, and a row the sum over the terms that
-it holds, as a share of all terms of the query. Whole bits need no logarithm, which not every SQLite
-has. Of rows with equal shares the newest comes first. With one term all shares are equal, and
+A search takes two steps. SQL finds candidates by their coverage of the query: the share of its
+terms that a row holds, each with a weight. A weight is the square of the inverse document frequency
+(IDF) among the rows found, in whole bits, and a share of the highest: so in a short query each term
+counts, and in a long one the rare terms do. Whole bits need no logarithm, which not every SQLite
+has. Of rows with equal coverage the newest comes first. With one term it is equal for all, and
 nothing is counted: on SQLite only the checkpoints with it that were stored last are read, after
 making sure that they are the newest.
 
-Python then orders the first `CANDIDATES` by BM25: by how often they hold each term, and how long
-they are. They are the whole collection whose averages BM25 uses, so that no other tenant's rows and
-no other namespace's decide about the order. See Robertson and Zaragoza, "The Probabilistic
-Relevance Framework: BM25 and Beyond", 2009.
+Python then orders the first `CANDIDATES` by coverage and BM25: by how often they hold each term,
+and how long they are. Rows that hold all terms come first. The candidates are the whole collection
+whose averages BM25 uses, so that no other tenant's rows and no other namespace's decide about the
+order. See Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009.
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import (
@@ -48,9 +45,11 @@ from sqlalchemy import (
 from memalchemy.dialects import Dialect, namespace_binds
 from memalchemy.log.entries import is_entry
 from memalchemy.log.tables import CHECKPOINT_ROW, CHECKPOINTS, DELTAS, THREADS, live, same_log
-from memalchemy.proofs import FOUND
+from memalchemy.proofs import FOUND, RANKED
 from memalchemy.rows import ITEM, STATE
+from memalchemy.search.ranking import Passes, Ranking, ScoredRow
 from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, routed_items, stored
+from memalchemy.search.word_query import WordQuery
 from memalchemy.statements import Answer, Program, statement
 
 CANDIDATES = 500
@@ -63,19 +62,8 @@ whole, by their keys."""
 OPENING = 8000
 """Characters at the start of a row's search text to which BM25 is applied."""
 
-RARE = 20
-"""Bits of a term that occurs once, and of one that does not occur."""
-
-SATURATION = 1.2
-"""BM25's parameter k1."""
-LENGTH_SHARE = 1.0
-"""BM25's parameter b. With a smaller one docstrings were ranked worse: length counts in full."""
-COMMON = 0.25
-"""Addition to a term's inverse document frequency: a term that all rows hold counts a little."""
-
-ScoredRow = tuple[float, Any]
-"""A score from 0 to 1, and the row that has it."""
-
+MOST_BITS = 20
+"""The highest number of bits that tells two frequencies apart."""
 
 # --- Items ----------------------------------------------------------------------------------------
 
@@ -108,11 +96,11 @@ def search_items(
     is_carried = one and weighed and dialect.statements.rowid(ITEMS) is None
     carried = dict.fromkeys((*whole, "search_text"))
     hits = dialect.text.item_hits(below, tuple(carried) if is_carried else _ITEM_ORDER)
-    found, asked = _sum_bits_of_terms(
+    found, asked = _weigh_terms(
         hits, [column.name for column in hits.c if column.name != "term"], one
     )
     best = dialect.statements.materialized(_best_items(dialect, found, below), "best")
-    score = (cast(best.c.bits, Float) / asked).label("score")
+    score = (cast(best.c.weight, Float) / asked).label("score")
     query: Select[Any] = select(*(best.c[name] for name in _ITEM), score)
     if weighed:
         few = _count_rows(dialect, best)
@@ -136,7 +124,7 @@ def _best_items(dialect: Dialect, found: CTE, below: bool) -> Select[Any]:
         of = ITEMS
         columns = (ITEMS.c[name] for name in (*_ITEM, "updated_at"))
         query = (
-            select(*columns, found.c.bits, found.c.row_at)
+            select(*columns, found.c.weight, found.c.row_at)
             .select_from(found)
             .join(ITEMS, _is_item(dialect, found, below))
         )
@@ -158,7 +146,7 @@ def _is_item(dialect: Dialect, row: CTE, below: bool) -> ColumnElement[bool]:
 
 
 def _item_order(found: Any, of: Any) -> list[ColumnElement[Any]]:
-    return [found.c.bits.desc(), of.c.updated_at.desc(), of.c.namespace, of.c.key]
+    return [found.c.weight.desc(), of.c.updated_at.desc(), of.c.namespace, of.c.key]
 
 
 @statement(unproven=FOUND, below=(False, True))
@@ -217,22 +205,14 @@ def search_scope(
     dialect: Dialect,
     tenant: str,
     path: str,
-    terms: Sequence[Sequence[str]],
     *,
     below: bool = False,
     thread_id: str | None = None,
 ) -> tuple[str, dict[str, Any]]:
-    """Return which of `LOG_SCOPES` a search is in, and its binds.
-
-    Args:
-        path: the encoded namespace.
-        terms: those of `codec.search_text.query_terms`.
-    """
+    """Return which of `LOG_SCOPES` a search is in, and its binds; *path* is that of a namespace."""
     binds: dict[str, Any] = {
         **namespace_binds(tenant, path, below),
         **dialect.text.log_scope_binds(tenant),
-        "terms": dialect.text.terms(terms),
-        "p_terms": len(terms),
         "p_now": datetime.now(UTC),
     }
     if thread_id is None:
@@ -255,31 +235,75 @@ def _same_log_row(a: Any, b: Any) -> Any:
     return and_(same_log(a, b), a.c.seq == b.c.seq)
 
 
+@statement(unproven=RANKED, below=(False, True))
+def count_log_terms(dialect: Dialect, below: bool) -> Executable:
+    """Select each term that rows of logs hold, and the number of these rows."""
+    return _counted(dialect.text.log_hits(below))
+
+
+@statement(unproven=RANKED, below=(False, True))
+def count_item_terms(dialect: Dialect, below: bool) -> Executable:
+    """Select each term that items hold, and the number of these items."""
+    return _counted(dialect.text.item_hits(below, ("key",)))
+
+
+def _counted(hits: FromClause) -> Executable:
+    return select(hits.c.term, func.count().label("occurrences")).group_by(hits.c.term)
+
+
+class LogSearch(NamedTuple):
+    """What a search in the rows of logs looks for, and how."""
+
+    search: Callable[[bool, WordQuery, Mapping[str, Any]], Program[Answer]]
+    """A program that finds the rows of a page, weighed or not."""
+    read: Executable
+    """The statement that reads whole rows, those that ``p_keys`` lists."""
+    is_whole: Callable[[Any], bool]
+    """Returns whether a page's row has all its columns."""
+
+
 def find_in_logs(
     dialect: Dialect,
-    terms: Sequence[Sequence[str]],
+    query: WordQuery,
+    scope: str,
     binds: Mapping[str, Any],
     limit: int,
-    *,
-    search: Callable[[bool, Mapping[str, Any]], Program[Answer]],
-    read: Executable,
-    is_whole: Callable[[Any], bool],
+    looks: LogSearch,
 ) -> Program[list[ScoredRow]]:
     """Return the best *limit* rows of logs, each with its score.
 
     Rows that are deleted between two statements are left out.
-
-    Args:
-        search: a program that finds the rows of a page, weighed or not.
-        read: the statement that reads whole rows, those that ``p_keys`` lists.
-        is_whole: a function that returns whether a page's row has all its columns.
     """
-    ranking, found, weighed = BM25Ranking(terms), list[ScoredRow](), True
-    page = {"p_limit": CANDIDATES, "p_offset": 0}
+    if query.is_long:
+        counting = count_log_terms(dialect, below=_is_below(scope))
+        rows = yield counting, {**binds, **query.binds(dialect)}
+        query = query.rarest(dialect, {row.term: row.occurrences for row in rows})
+    passes, found = Passes(query), list[ScoredRow]()
+    while len(found) < limit and (wanted := passes.next()) is not None:
+        more = yield from _one_pass(dialect, *wanted, binds, limit - len(found), looks)
+        passes.note(more, _log_key, len(more))
+        found += more
+    return found
+
+
+def _log_key(row: Any) -> tuple[UUID, int]:
+    return row.log_id, row.seq
+
+
+def _one_pass(
+    dialect: Dialect,
+    query: WordQuery,
+    ranking: Ranking,
+    binds: Mapping[str, Any],
+    limit: int,
+    looks: LogSearch,
+) -> Program[list[ScoredRow]]:
+    found, weighed = list[ScoredRow](), True
+    page = {**query.binds(dialect), "p_limit": CANDIDATES, "p_offset": 0}
     while len(found) < limit:
-        rows = yield from search(weighed, {**binds, **page})
-        ranked = ranking.rank(rows)[: limit - len(found)]
-        if not ranked or (weighed and is_whole(ranked[0][1])):
+        rows = yield from looks.search(weighed, query, {**binds, **page})
+        ranked = ranking.rank(rows, _log_key)[: limit - len(found)]
+        if not ranked or (weighed and looks.is_whole(ranked[0][1])):
             found += ranked
         else:
             whole: dict[tuple[UUID, int], Any] = {}
@@ -287,7 +311,7 @@ def find_in_logs(
             for listed in dialect.statements.list_batches(
                 "p_keys", [(log_id, str(seq)) for log_id, seq in keys]
             ):
-                for row in (yield read, {**binds, **listed}):
+                for row in (yield looks.read, {**binds, **listed}):
                     whole[row.log_id, row.seq] = row
             found += [
                 (score, whole[key])
@@ -297,7 +321,7 @@ def find_in_logs(
         if len(rows) < page["p_limit"]:
             break
         weighed = False
-        page = {"p_limit": 4 * page["p_limit"], "p_offset": page["p_offset"] + len(rows)}
+        page |= {"p_limit": 4 * page["p_limit"], "p_offset": page["p_offset"] + len(rows)}
     return found
 
 
@@ -318,24 +342,24 @@ def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Ex
     are NULL. *one* is for queries of one term. Binds those of `search_scope`, ``p_limit``,
     ``p_offset``.
     """
-    found, asked = _sum_bits_of_terms(dialect.text.log_hits(_is_below(scope)), _LOG_ROW, one)
+    found, asked = _weigh_terms(dialect.text.log_hits(_is_below(scope)), _LOG_ROW, one)
     order = (DELTAS.c.stored_at.desc(), DELTAS.c.seq.desc(), THREADS.c.thread_id.desc())
     chosen = (
         select(
             *(DELTAS.c[name] for name in (*_LOG_ROW, "stored_at")),
             *(THREADS.c[name] for name in _LOG_NAMES),
-            found.c.bits,
+            found.c.weight,
         )
         .select_from(found)
         .join(DELTAS, _same_log_row(DELTAS, found))
         .join(THREADS, same_log(THREADS, found))
         .where(live(), is_entry())
-        .order_by(found.c.bits.desc(), *order)
+        .order_by(found.c.weight.desc(), *order)
         .limit(bindparam("p_limit"))
         .offset(bindparam("p_offset", type_=Integer))
     )
     best = dialect.statements.materialized(_in_thread(chosen, scope), "best")
-    score = (cast(best.c.bits, Float) / asked).label("score")
+    score = (cast(best.c.weight, Float) / asked).label("score")
     query = select(*(best.c[name] for name in (*_LOG_ROW, *_LOG_NAMES)), score)
     if weighed:
         few = _count_rows(dialect, best)
@@ -349,7 +373,7 @@ def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Ex
             .join(few, few.c.number > _integer_literal(0))
         )
     order = (best.c.stored_at.desc(), best.c.seq.desc(), best.c.thread_id.desc())
-    return query.order_by(best.c.bits.desc(), *order)
+    return query.order_by(best.c.weight.desc(), *order)
 
 
 @statement(proves=("entry", "words"))
@@ -368,23 +392,16 @@ def read_found_entries(dialect: Dialect) -> Executable:
 
 
 def find_entries(
-    dialect: Dialect, terms: Sequence[Sequence[str]], binds: dict[str, Any], scope: str, limit: int
+    dialect: Dialect, query: WordQuery, binds: dict[str, Any], scope: str, limit: int
 ) -> Program[list[ScoredRow]]:
     """Return the best *limit* entries, as rows with the columns of a hit, each with its score."""
-    one = len(terms) == 1
 
-    def search(weighed: bool, binds: Mapping[str, Any]) -> Program[Answer]:
-        return (yield search_entries(dialect, scope=scope, weighed=weighed, one=one), binds)
+    def search(weighed: bool, query: WordQuery, binds: Mapping[str, Any]) -> Program[Answer]:
+        statement = search_entries(dialect, scope=scope, weighed=weighed, one=query.is_one)
+        return (yield statement, binds)
 
-    return find_in_logs(
-        dialect,
-        terms,
-        binds,
-        limit,
-        search=search,
-        read=read_found_entries(dialect),
-        is_whole=lambda row: row.codec is not None,
-    )
+    looks = LogSearch(search, read_found_entries(dialect), lambda row: row.codec is not None)
+    return find_in_logs(dialect, query, scope, binds, limit, looks)
 
 
 # --- Checkpoints ----------------------------------------------------------------------------------
@@ -414,7 +431,7 @@ def search_checkpoints(
         return None
     text, below = dialect.text, _is_below(scope)
     hits = text.last_stored(below, live) if last_stored else text.log_hits(below)
-    found, asked = _sum_bits_of_terms(hits, _LOG_ROW, one)
+    found, asked = _weigh_terms(hits, _LOG_ROW, one)
     order = (
         CHECKPOINTS.c.created_at.desc(),
         *(THREADS.c[name].desc() for name in _LOG_NAMES),
@@ -424,18 +441,18 @@ def search_checkpoints(
         select(
             *(CHECKPOINTS.c[name] for name in (*_LOG_ROW, "created_at")),
             *(THREADS.c[name] for name in _LOG_NAMES),
-            found.c.bits,
+            found.c.weight,
         )
         .select_from(found)
         .join(CHECKPOINTS, _same_log_row(CHECKPOINTS, found))
         .join(THREADS, same_log(THREADS, found))
         .where(live())
-        .order_by(found.c.bits.desc(), *order)
+        .order_by(found.c.weight.desc(), *order)
         .limit(bindparam("p_limit"))
         .offset(bindparam("p_offset", type_=Integer))
     )
     best = dialect.statements.materialized(_in_thread(chosen, scope), "best")
-    score = (cast(best.c.bits, Float) / asked).label("score")
+    score = (cast(best.c.weight, Float) / asked).label("score")
     if not weighed:
         query = select(*(best.c[name] for name in _LOG_ROW), score)
     else:
@@ -461,7 +478,7 @@ def search_checkpoints(
     if last_stored:
         query = query.add_columns(dialect.text.are_newest_checkpoints(below).label("are_newest"))
     order = (best.c.created_at.desc(), *(best.c[name].desc() for name in (*_LOG_NAMES, "seq")))
-    return query.order_by(best.c.bits.desc(), *order)
+    return query.order_by(best.c.weight.desc(), *order)
 
 
 def _may_find_last_stored(dialect: Dialect, scope: str) -> bool:
@@ -496,76 +513,87 @@ def read_found_checkpoints(dialect: Dialect) -> Executable:
 
 
 def find_checkpoints(
-    dialect: Dialect, terms: Sequence[Sequence[str]], binds: dict[str, Any], scope: str, limit: int
+    dialect: Dialect, query: WordQuery, binds: dict[str, Any], scope: str, limit: int
 ) -> Program[list[ScoredRow]]:
     """Return the best *limit* checkpoints, as rows with the columns of a hit, with their scores."""
-    one = len(terms) == 1
 
-    def search(weighed: bool, binds: Mapping[str, Any]) -> Program[Answer]:
+    def search(weighed: bool, query: WordQuery, binds: Mapping[str, Any]) -> Program[Answer]:
+        one = query.is_one
         build = partial(search_checkpoints, dialect, scope=scope, weighed=weighed, one=one)
         if one and _may_find_last_stored(dialect, scope):
-            # The shares of all are equal, so the newest are the page. Almost always they are those
-            # that were stored last.
+            # All have equal coverage, so the newest are the page. Almost always they are those that
+            # were stored last.
             window = 2 * (binds["p_offset"] + binds["p_limit"])
             rows = yield build(last_stored=True), {**binds, "p_window": window}
             if rows and rows[0].are_newest:
                 return rows
         return (yield build(last_stored=False), binds)
 
-    return find_in_logs(
-        dialect,
-        terms,
-        binds,
-        limit,
-        search=search,
-        read=read_found_checkpoints(dialect),
-        is_whole=lambda row: row.checkpoint_id is not None,
-    )
+    whole = lambda row: row.checkpoint_id is not None  # noqa: E731
+    looks = LogSearch(search, read_found_checkpoints(dialect), whole)
+    return find_in_logs(dialect, query, scope, binds, limit, looks)
 
 
 # --- Ranking in SQL: inverse document frequency ---------------------------------------------------
 
 
-def _sum_bits_of_terms(
+def _weigh_terms(
     hits: FromClause, key: Sequence[str], one: bool
 ) -> tuple[CTE, ColumnElement[float]]:
-    """Return the *key* columns of *hits* with their ``bits``, and the bits of all terms together.
+    """Return the *key* columns of *hits* with their ``weight``, and that of all terms together.
 
-    *hits* has a row for each ``term`` that each key holds. Binds ``p_terms``, the number of terms.
-    With *one* there is one term, whatever it is worth.
+    *hits* has a row for each ``term`` that each key holds. Binds ``p_terms``, the number of terms,
+    and ``p_least``, the number of them that a row holds at least. With *one* there is one term,
+    whatever it is worth.
     """
     columns: list[Any] = [hits.c[name] for name in key]
     if one:
-        return select(*columns, _integer_literal(1).label("bits")).cte("ranked"), cast(
-            _integer_literal(1), Float
-        )
+        weight = _integer_literal(1).label("weight")
+        return select(*columns, weight).cte("ranked"), cast(_integer_literal(1), Float)
     found = (
         select(hits.c.term, func.count().label("occurrences")).group_by(hits.c.term).cte("found")
     )
-    # The n-th branch is for a term in fewer than 2 ** (n + 1) rows.
     bits = case(
         *(
-            (found.c.occurrences < _integer_literal(2 ** (n + 1)), _integer_literal(RARE - n))
-            for n in range(RARE)
+            (found.c.occurrences < _integer_literal(2 ** (n + 1)), _integer_literal(n))
+            for n in range(MOST_BITS)
         ),
-        else_=_integer_literal(1),
+        else_=_integer_literal(MOST_BITS),
     )
-    worth = select(found.c.term, bits.label("bits")).cte("worth")
-    asked = (
+    common = select(found.c.term, bits.label("bits")).cte("common")
+    scale = select(
+        func.max(common.c.bits).label("most"), func.min(common.c.bits).label("least")
+    ).cte("scale")
+    number, most = bindparam("p_terms", type_=Integer), scale.c.most
+    floor = _squared(most - scale.c.least + _integer_literal(1))
+    worth = (
         select(
-            func.coalesce(func.sum(worth.c.bits), _integer_literal(0))
-            + _integer_literal(RARE) * (bindparam("p_terms") - func.count())
+            common.c.term,
+            (_squared(most - common.c.bits + _integer_literal(1)) * number + floor).label("weight"),
+            # A term that nothing holds is worth more than the rarest that something does.
+            (_squared(most + _integer_literal(2)) * number + floor).label("missing"),
         )
+        .select_from(common.join(scale, most > _integer_literal(-1)))
+        .cte("worth")
+    )
+    missing = func.max(worth.c.missing) * (number - func.count())
+    asked = (
+        select(func.coalesce(func.sum(worth.c.weight) + missing, _integer_literal(1)))
         .select_from(worth)
         .scalar_subquery()
     )
     rows = (
-        select(*columns, func.sum(worth.c.bits).label("bits"))
+        select(*columns, func.sum(worth.c.weight).label("weight"))
         .join(worth, worth.c.term == hits.c.term)
         .group_by(*columns)
+        .having(func.count() >= bindparam("p_least", type_=Integer))
         .cte("ranked")
     )
     return rows, cast(asked, Float)
+
+
+def _squared(number: ColumnElement[int]) -> ColumnElement[int]:
+    return number * number
 
 
 def _opening_of(text: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -589,97 +617,3 @@ def _if_few(few: FromClause, column: ColumnElement[Any]) -> ColumnElement[Any]:
 def _integer_literal(number: int) -> ColumnElement[int]:
     # A literal: bound, the integers of the branches would be forty values at each execution.
     return literal_column(str(number), Integer)
-
-
-# --- Ranking in Python: BM25 ----------------------------------------------------------------------
-
-
-class BM25Ranking:
-    """Order of one search's rows, page by page.
-
-    *terms* are those of `codec.search_text.query_terms`. Rows have ``score``, their share of the
-    query, and on the first page ``opening``, the start of their search text.
-    """
-
-    def __init__(self, terms: Sequence[Sequence[str]]) -> None:
-        self._terms = terms
-        self._last: tuple[float, float] | None = None
-        """Score and share of the last row of the previous page."""
-
-    def rank(self, rows: Sequence[Any]) -> list[ScoredRow]:
-        """Return the next page of rows with their scores, none above one of an earlier page.
-
-        The first page is ordered by BM25; the later ones stay in the order of SQL.
-        """
-        if not rows:
-            return []
-        if self._last is None:
-            ranked = self._rank_by_bm25(rows)
-        else:
-            score, share = self._last
-            ranked = [(score * float(row.score) / share, row) for row in rows]
-        self._last = ranked[-1][0], float(rows[-1].score)
-        return ranked
-
-    def _rank_by_bm25(self, rows: Sequence[Any]) -> list[ScoredRow]:
-        weights = bm25_weights(self._terms, [row.opening for row in rows])
-        # Sorting is stable: rows of equal weight stay in the order of SQL.
-        order = sorted(range(len(rows)), key=lambda at: -weights[at])
-        best = order[0]
-        share = float(rows[best].score)
-        return [(share * (weights[at] / weights[best]), rows[at]) for at in order]
-
-
-def bm25_weights(terms: Sequence[Sequence[str]], texts: Sequence[str | None]) -> list[float]:
-    """Return the BM25 weight of each text for *terms*, with these texts as the collection.
-
-    All weights are positive. A text that holds no term weighs half of one that holds the commonest
-    term once: the term occurs beyond the part of the text that is here.
-    """
-    filled = [text or "" for text in texts]
-    lengths = [text.count(" ") + 1 for text in filled]
-    average = sum(lengths) / len(lengths)
-    dampings = [
-        SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / average) for length in lengths
-    ]
-    # All texts are searched at once. Two spaces between them keep a phrase within one.
-    joined = _with_ascii_lowered(f" {'  '.join(filled)} ")
-    ends = list(accumulate(len(text) + 2 for text in filled))
-    weights, least = [0.0] * len(filled), math.inf
-    for term in terms:
-        counts = Counter(bisect(ends, place) for place in _places_of_term(joined, term))
-        holders = len(counts)
-        idf = COMMON + math.log1p((len(filled) - holders + 0.5) / (holders + 0.5))
-        least = min(least, idf)
-        for at, count in counts.items():
-            weights[at] += idf * count / (count + dampings[at])
-    return [
-        weight or least / (1 + damping) / 2
-        for weight, damping in zip(weights, dampings, strict=True)
-    ]
-
-
-def holds_term(text: str | None, terms: Sequence[Sequence[str]]) -> bool:
-    """Return whether a search text holds one of *terms*."""
-    lowered = _with_ascii_lowered(f" {text or ''} ")
-    return any(next(_places_of_term(lowered, term), None) is not None for term in terms)
-
-
-def _with_ascii_lowered(text: str) -> str:
-    """Return *text* with ASCII in lower case: the other words are casefolded already.
-
-    Casefolding differs from lower case for a few scripts.
-    """
-    if text.isascii():
-        return text.lower()
-    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
-
-
-def _places_of_term(text: str, term: Sequence[str]) -> Iterator[int]:
-    """Yield where *term* occurs in *text*, in which each word is between spaces."""
-    wanted = f" {' '.join(term)} "
-    place = text.find(wanted)
-    while place >= 0:
-        yield place
-        # The space at its end may be that before the next occurrence.
-        place = text.find(wanted, place + len(wanted) - 1)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from memalchemy.codec.compression import decompressed_size
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.field_terms import FieldTerms
+from memalchemy.codec.tokens import Term
 from memalchemy.contracts import StoreItem
 from memalchemy.database import READ_REPLICA, Database, HostConnection, off_loop
 from memalchemy.errors import TooLarge
@@ -24,8 +25,9 @@ from memalchemy.events import Event
 from memalchemy.filters import Filter
 from memalchemy.keys import encode_id, encode_namespace
 from memalchemy.log.scan import PAGE, run_query, scan
+from memalchemy.search.ranking import holds_term
 from memalchemy.search.scope import Place, key_lists, scope_binds
-from memalchemy.search.text import holds_term, narrowed_items, newest_narrowed
+from memalchemy.search.text import narrowed_items, newest_narrowed
 from memalchemy.statements import Program
 from memalchemy.store import read
 
@@ -155,7 +157,7 @@ class ItemReader:
         known: Sequence[Any] = (),
         *,
         by_words: bool = False,
-        terms: Sequence[Sequence[str]] | None = None,
+        terms: Sequence[Term] | None = None,
     ) -> dict[Place, StoreItem]:
         """Return the items at *places* that exist and pass the filter, in the order of *places*.
 

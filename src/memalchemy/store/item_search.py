@@ -10,14 +10,15 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from memalchemy.codec.search_text import query_terms
 from memalchemy.contracts import SearchPlan
 from memalchemy.database import off_loop
 from memalchemy.errors import InvalidArgument
 from memalchemy.search.hybrid import Ranked, fuse, fusion_depth
-from memalchemy.search.scope import scope_binds
-from memalchemy.search.text import CANDIDATES, BM25Ranking, search_items
+from memalchemy.search.ranking import Passes, Ranking, ScoredRow
+from memalchemy.search.scope import Place, scope_binds
+from memalchemy.search.text import CANDIDATES, count_item_terms, search_items
 from memalchemy.search.vectors import Metric, VectorQuery, nearest
+from memalchemy.search.word_query import Match, WordQuery
 from memalchemy.store import read
 from memalchemy.store.item_reader import ItemReader
 
@@ -40,6 +41,7 @@ class ItemSearch:
     threshold: float | None
     plans: list[SearchPlan]
     """Filled with a plan by each ranking."""
+    match: Match = "any"
 
     async def best(self, mode: str, limit: int, alpha: float | None = None) -> list[Ranked]:
         """Return the best *limit* items by ``text``, ``vector`` or ``hybrid``, the best first.
@@ -64,34 +66,44 @@ class ItemSearch:
         return [one for one in found if one.score >= least][:limit]
 
     async def _pages_by_text(self, limit: int) -> AsyncGenerator[list[Ranked]]:
-        terms = query_terms(self.query or "")
-        self.plans.append(
-            SearchPlan("text", "an index of words, and of the namespace", {"terms": len(terms)})
-        )
-        if not terms or not limit:
+        query = WordQuery.of(self.query or "", self.match)
+        given = {"terms": len(query.terms)}
+        self.plans.append(SearchPlan("text", "an index of words, and of the namespace", given))
+        if not query or not limit:
             return
         items = self.items
         db, d = items.db, items.db.dialect
-        binds = {
-            "terms": d.text.terms(terms),
-            "p_terms": len(terms),
-            "p_limit": CANDIDATES,
-            "p_offset": 0,
-        }
-        binds |= scope_binds(db.tenant, items.path, items.below)
+        binds = scope_binds(db.tenant, items.path, items.below)
         binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_terms())
-        ranking, weighed = BM25Ranking(terms), True
+        if query.is_long:
+            counting = count_item_terms(d, below=items.below)
+            rows = await items.run_query(counting, binds | query.binds(d))
+            query = query.rarest(d, {row.term: row.occurrences for row in rows})
+        passes = Passes(query)
+        while (wanted := passes.next()) is not None:
+            async with aclosing(self._pass(*wanted, binds, limit)) as pages:
+                async for ranked, found in pages:
+                    passes.note(ranked, _place, len(found))
+                    yield found
+
+    async def _pass(
+        self, query: WordQuery, ranking: Ranking, binds: dict[str, Any], limit: int
+    ) -> AsyncGenerator[tuple[list[ScoredRow], list[Ranked]]]:
+        """Yield what one pass finds: the rows, and the items of those that pass the filter."""
+        items = self.items
+        binds = binds | query.binds(items.db.dialect) | {"p_limit": CANDIDATES, "p_offset": 0}
+        weighed = True
         while True:
             search = search_items(
-                d,
+                items.db.dialect,
                 below=items.below,
                 weighed=weighed,
-                one=len(terms) == 1,
-                words=weighed and db.signing.signs,
+                one=query.is_one,
+                words=weighed and items.db.signing.signs,
             )
             rows = await items.run_query(search, binds)
             size = sum(len(row.opening or "") for row in rows) if weighed else 0
-            ranked = await off_loop(size, partial(ranking.rank, rows))
+            ranked = await off_loop(size, partial(ranking.rank, rows, _place))
             whole = weighed and bool(rows) and rows[0].codec is not None
             at = 0
             while at < len(ranked):
@@ -99,10 +111,10 @@ class ItemSearch:
                 size = limit if items.filter is None else max(limit, PAGE, at)
                 page = ranked[at : at + size]
                 at += len(page)
-                scores = {(row.namespace, row.key): score for score, row in page}
+                scores = {_place(row): score for score, row in page}
                 known = [row for _, row in page] if whole else []
-                found = await items.read_at(list(scores), known, by_words=True, terms=terms)
-                yield [Ranked(item, scores[place]) for place, item in found.items()]
+                found = await items.read_at(list(scores), known, by_words=True, terms=query.terms)
+                yield page, [Ranked(item, scores[place]) for place, item in found.items()]
             if len(rows) < binds["p_limit"]:
                 return
             weighed = False
@@ -174,6 +186,10 @@ class ItemSearch:
             binds |= {"p_dimensions": given}
         found: Sequence[Any] = await items.run_query(query, binds)
         return found
+
+
+def _place(row: Any) -> Place:
+    return row.namespace, row.key
 
 
 async def _take_first(pages: AsyncGenerator[list[Ranked]], limit: int) -> list[Ranked]:

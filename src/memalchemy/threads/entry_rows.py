@@ -15,7 +15,9 @@ from memalchemy.codec.payloads import (
     encode_payload,
 )
 from memalchemy.codec.places import entry_place
-from memalchemy.codec.search_text import item_search_text, snippet
+from memalchemy.codec.search_text import item_search_text
+from memalchemy.codec.snippets import snippet
+from memalchemy.codec.tokens import Term
 from memalchemy.codec.values import frozen, is_heavy
 from memalchemy.contracts import Entry, EntryHit, check_time
 from memalchemy.database import OFF_LOOP_BYTES
@@ -91,7 +93,7 @@ def to_entries(log: Log, keyring: Keyring, rows: Sequence[Any]) -> list[Entry]:
     ]
 
 
-def to_hit(log: Log, row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> EntryHit:
+def to_hit(log: Log, row: Any, score: float, terms: Sequence[Term], keyring: Keyring) -> EntryHit:
     """Return a row that a search found as a hit."""
     check_entries(log, [row], keyring.signing)
     with errors_about(f"the words of entry {row.seq} of thread {log.thread_id!r}"):

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Executable
 
-from memalchemy.codec.search_text import query_terms
+from memalchemy.codec.tokens import Term
 from memalchemy.contracts import (
     MAX_LIMIT,
     UNSET,
@@ -74,7 +74,9 @@ from memalchemy.protection.signed_reads import (
     check_sum_of_entries,
     sum_of_entries,
 )
-from memalchemy.search.text import ScoredRow, find_entries, search_scope
+from memalchemy.search.ranking import ScoredRow
+from memalchemy.search.text import find_entries, search_scope
+from memalchemy.search.word_query import WordQuery
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
 from memalchemy.threads.roads import Append, EntryRoads
@@ -648,23 +650,23 @@ class ThreadLog:
         """
         limit = check_limit(limit)
         self.db.keyring.check_readable("text", "a search")
-        terms = query_terms(check_query(query))
-        if not terms or not limit:
+        wanted = WordQuery.of(check_query(query))
+        if not wanted or not limit:
             return []
         d = self.db.dialect
         if thread_id is not None:
             thread_id = check_thread_id(thread_id)
-        scope, binds = search_scope(d, self.db.tenant, self._path, terms, thread_id=thread_id)
+        scope, binds = search_scope(d, self.db.tenant, self._path, thread_id=thread_id)
         with operation("thread.search", tenant=self.db.tenant, thread_id=thread_id) as event:
             found = await self.db.run(
-                lambda: find_entries(d, terms, binds, scope, limit),
+                lambda: find_entries(d, wanted, binds, scope, limit),
                 READ,
                 connection=connection,
                 event=event,
             )
             if not found:
                 await self.db.check_search(connection)
-            hits = partial(self._hits, found, terms)
+            hits = partial(self._hits, found, wanted.shown_terms())
             return await off_loop(entry_rows.decoded_entry_size(row for _, row in found), hits)
 
     # --- Shared by the methods above, and by what rests on a log ----------------------------------
@@ -912,7 +914,7 @@ class ThreadLog:
         """True if entries are stored with their words."""
         return self._index_text and self.db.keyring.is_readable("text")
 
-    def _hits(self, found: Sequence[ScoredRow], terms: list[list[str]]) -> list[EntryHit]:
+    def _hits(self, found: Sequence[ScoredRow], terms: Sequence[Term]) -> list[EntryHit]:
         keyring = self.db.keyring
         return [
             entry_rows.to_hit(self._log(row.thread_id), row, score, terms, keyring)

@@ -45,6 +45,7 @@ from memalchemy.dialects import (
     Maintenance,
     Statements,
     Target,
+    Term,
     TextIndexes,
     Vectors,
     in_namespace,
@@ -131,8 +132,8 @@ class ToyTextIndexes(TextIndexes):
 
     indexes_fields: ClassVar[bool] = False
 
-    def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
-        return json.dumps([" ".join(phrase) for phrase in phrases], ensure_ascii=False)
+    def term(self, term: Term) -> str:
+        return f" {term.text}" if term.prefix else f" {term.text} "
 
     def log_hits(self, below: bool = False) -> FromClause:
         terms = _asked_terms()
@@ -172,7 +173,7 @@ def _asked_terms() -> FromClause:
 def _holds(words: ColumnElement[str], term: ColumnElement[str]) -> ColumnElement[bool]:
     """Return the condition that a row has a term: its words have one space between them."""
     space = literal_column("' '", String)
-    return func.instr(space + func.lower(words) + space, space + term + space) > 0
+    return func.instr(space + func.lower(words) + space, term) > 0
 
 
 # --- Vectors -------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, TSQUERY, array  # noqa: TID251
 from sqlalchemy.ext.compiler import compiles
 
 from memalchemy.codec.field_terms import OTHERS, FieldTerms
+from memalchemy.codec.tokens import Term
 from memalchemy.dialects.base import TextIndexes, quoted
 from memalchemy.dialects.namespace_range import Live, in_namespace
 from memalchemy.dialects.postgresql.newest_with_word import newest_with_word
@@ -53,9 +54,12 @@ class PostgreSQLTextIndexes(TextIndexes):
 
     finds_last_stored: ClassVar[bool] = True
 
-    def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
+    def term(self, term: Term) -> str:
         # A quoted lexeme is data to to_tsquery; tokens hold neither quotes nor backslashes.
-        return [" <-> ".join(f"'{token}'" for token in phrase) for phrase in phrases]
+        return f"'{term.text}'{':*' if term.prefix else ''}"
+
+    def terms(self, terms: Sequence[Term]) -> Any:
+        return list(map(self.term, terms))
 
     def log_hits(self, below: bool = False) -> FromClause:
         terms = _select_terms(cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text)))

@@ -1,0 +1,112 @@
+"""Word queries: the terms that a text search looks for, first as they are, then in other forms.
+
+A query may be of any length. Of more than `MOST_TERMS` those are looked for that the fewest rows
+hold, so that words before and after the question do not hide it.
+
+Where too little is found, a second pass looks for the beginnings of words, so that another form of
+a word is found too: no language has to be known for that, and nothing stands in the index for it.
+What it finds comes after what the first pass has found.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from memalchemy.codec.tokens import Term, query_terms
+from memalchemy.dialects import Dialect
+
+MOST_TERMS = 32
+"""Terms that one search looks for."""
+
+MOST_COUNTED = 4096
+"""Terms of a query from which the rarest are chosen: of a longer one the first and last half."""
+
+CUT = 2
+"""Letters that are cut from a word's end in the second pass."""
+
+SHORTEST = 4
+"""Letters that are left of it at least."""
+
+Match = Literal["any", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class WordQuery:
+    """The terms of one pass of a search."""
+
+    terms: tuple[Term, ...]
+    number: int
+    """The number of terms by which a row's coverage is measured: also those that no row holds."""
+    match: Match = "any"
+
+    @classmethod
+    def of(cls, text: str, match: Match = "any") -> WordQuery:
+        """Return the query for a text that a user has written."""
+        terms = query_terms(text)
+        if len(terms) > MOST_COUNTED:
+            half = MOST_COUNTED // 2
+            terms = terms[:half] + terms[-half:]
+        return cls(tuple(terms), len(terms), match)
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    @property
+    def is_one(self) -> bool:
+        """True if there is one term, which all rows that are found hold."""
+        return len(self.terms) == 1 == self.number
+
+    @property
+    def is_long(self) -> bool:
+        """True if the rarest of the terms have to be chosen, by `rarest`."""
+        return len(self.terms) > MOST_TERMS
+
+    def binds(self, dialect: Dialect) -> dict[str, Any]:
+        """Return the binds of a search: ``terms``, ``p_terms`` and ``p_least``."""
+        return {
+            "terms": dialect.text.terms(self.terms),
+            "p_terms": self.number,
+            "p_least": self.number if self.match == "all" else 1,
+        }
+
+    def rarest(self, dialect: Dialect, counts: Mapping[str, int]) -> WordQuery:
+        """Return the query with the `MOST_TERMS` rarest terms.
+
+        *counts* has the number of rows that hold a term, by what `TextIndexes.term` makes of it. A
+        term that no row holds has none; it is not looked for, and counts as missing.
+        """
+        found = [term for term in self.terms if dialect.text.term(term) in counts]
+        found.sort(key=lambda term: counts[dialect.text.term(term)])
+        missing = len(self.terms) - len(found)
+        chosen = tuple(found[:MOST_TERMS])
+        return replace(self, terms=chosen, number=len(chosen) + min(missing, MOST_TERMS))
+
+    def shown_terms(self) -> tuple[Term, ...]:
+        """Return the terms of all passes, which a snippet of a hit shows."""
+        others = self.in_other_forms()
+        return self.terms if others is None else self.terms + others.terms
+
+    def in_other_forms(self) -> WordQuery | None:
+        """Return the query of the second pass, or ``None`` if there is nothing else to look for."""
+        if self.match == "all":
+            return None
+        others = dict.fromkeys(form for term in self.terms for form in _forms(term))
+        terms = tuple(others)[:MOST_TERMS]
+        return replace(self, terms=terms, number=max(self.number, len(terms))) if terms else None
+
+
+def _forms(term: Term) -> Iterator[Term]:
+    """Yield the beginnings by which other forms of a term are found."""
+    if term.prefix:
+        return
+    if len(term.text) == 2 and all("\u3400" <= one <= "\u9fff" for one in term.text):
+        yield from (Term(one, prefix=True) for one in term.text)
+        return
+    letters = [at for at, one in enumerate(term.text) if unicodedata.category(one)[0] == "L"]
+    left = max(len(letters) - CUT, SHORTEST)
+    # What has digits is a name or a number, of which there are no forms.
+    if left < len(letters) and not any(map(str.isnumeric, term.text)):
+        yield Term(term.text[: letters[left]], prefix=True)

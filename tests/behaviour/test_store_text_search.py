@@ -215,10 +215,9 @@ def test_thirty_thousand_queries_become_terms_that_hold_no_operators() -> None:
     dialects = list(DIALECTS.values())
     for query in texts(30_000, 24, "'\"\\\\{}()*:&|!<>-%_;~^ \x00\ud800"):
         terms = query_terms(query)
-        assert len(terms) <= 32
-        for token in (token for term in terms for token in term):
-            assert token
-            assert not set(token) & set("'\"\\{}()*:&|!<>- \x00"), query
+        for term in terms:
+            assert term.text
+            assert not set(term.text) & set("'\"\\{}()*:&|!<>- \x00"), query
         for dialect in dialects:
             dialect.text.terms(terms)
 

@@ -810,7 +810,7 @@ class Checkpointer(Generic[State]):
         """
         limit, below = check_limit(limit), check_flag(below, "below")
         self.db.keyring.check_readable("text", "a search")
-        wanted = WordQuery.of(check_query(query))
+        wanted = WordQuery.of(check_query(query), first_words=self.db.has_first_words)
         if not wanted or not limit:
             return []
         d = self.db.dialect

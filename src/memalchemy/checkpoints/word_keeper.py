@@ -15,12 +15,19 @@ from uuid import UUID
 
 from memalchemy.checkpoints.load import decoded_size, load_chain
 from memalchemy.checkpoints.skip_deltas import Tip, rebuild_checkpoint
-from memalchemy.codec.search_text import MAX_TEXT, words_of_state
+from memalchemy.codec.search_text import (
+    MARK,
+    MAX_TEXT,
+    is_of_first_version,
+    join_search_texts,
+    words_in,
+    words_of_state,
+)
 from memalchemy.database import READ, Database, Decode, HostConnection
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
 from memalchemy.events import Event
 from memalchemy.log import Log, bulk_delete
-from memalchemy.log.delete import join_search_texts, read_search_texts, replace_search_text
+from memalchemy.log.delete import read_search_texts, replace_search_text
 from memalchemy.statements import Program
 
 PAGE = 50
@@ -143,7 +150,7 @@ class WordKeeper:
         try:
             if tip is not None:
                 rebuilt = rebuild_checkpoint(log, tip, self._db.keyring)
-                return words_of_state(rebuilt.parts())
+                return words_of_state(rebuilt.parts(), first_too=self._db.has_first_words)
         except (Corrupt, KeyMissing, NotEncrypted):
             pass  # `verify` reports it; retention works all the same
         return frozenset()
@@ -166,9 +173,10 @@ class WordKeeper:
                 found |= {row.seq: row.search_text for row in rows}
             own = found.pop(seq, own)
             for place in sorted(found, reverse=True):
-                held = " ".join(w for w in (found[place] or "").split(" ") if w in words)
+                text = found[place]
+                held = " ".join(word for word in words_in(text) if word in words)
                 if held:
-                    texts.append(held)
+                    texts.append(held if is_of_first_version(text) else f"{MARK} {held}")
                     size += len(held) + 1
         if texts:
             both = join_search_texts([*reversed(texts), own])

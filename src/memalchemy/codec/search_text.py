@@ -1,5 +1,9 @@
 """Search text: the tokens of a row, joined by spaces, as a text index is given them.
 
+Search text begins with `MARK`, which no index takes for a word and which says that the tokens are
+those of `codec.tokens`. Search text without it was written by version 1, and stays as it is until
+``rebuild_words`` makes it anew.
+
 The second part of the module finds the texts: all those of a value, and those that a state has and
 the state before it had not.
 """
@@ -16,12 +20,16 @@ import ormsgpack
 from memalchemy._bounds import parse_plain_json, unpack
 from memalchemy.codec import foreign_msgpack
 from memalchemy.codec.deltas import Comparison, added, edits
+from memalchemy.codec.first_tokens import first_tokens
 from memalchemy.codec.tokens import MAX_TOKEN, tokens
 from memalchemy.codec.values import TAGGED, Parts, decode_state
 from memalchemy.contracts import Packed
 
 MAX_TEXT = 200_000
 """Characters of the search text of a row: PostgreSQL refuses a tsvector of over 1 MB."""
+
+MARK = "#"
+"""The first character of search text of version 2 of the tokens; version 1 has letters only."""
 
 # --- Words ----------------------------------------------------------------------------------------
 
@@ -40,7 +48,33 @@ def search_text(texts: Iterable[str]) -> str | None:
         if piece:
             pieces.append(piece)
             room -= len(piece) + 1
-    return " ".join(filter(None, pieces)) or None
+    return _marked(" ".join(filter(None, pieces)))
+
+
+def _marked(words: str) -> str | None:
+    return f"{MARK} {words}" if words else None
+
+
+def words_in(stored: str | None) -> list[str]:
+    """Return the tokens of a search text, of either version, in order."""
+    words = (stored or "").split()
+    return words[1:] if words[:1] == [MARK] else words
+
+
+def is_of_first_version(stored: str | None) -> bool:
+    """Return whether a search text has tokens of version 1."""
+    return stored is not None and not stored.startswith(MARK)
+
+
+def join_search_texts(texts: Iterable[str | None]) -> str:
+    """Return *texts*, the oldest first, as one; of more than `MAX_TEXT` the newest words stay.
+
+    With words of version 1 among them it is of version 1, and rebuilt as a whole.
+    """
+    some = [text for text in texts if text]
+    mark = "" if any(map(is_of_first_version, some)) else f"{MARK} "
+    joined = " ".join(text.removeprefix(f"{MARK} ") for text in some)
+    return mark + (joined if len(joined) <= MAX_TEXT else joined[-MAX_TEXT:].partition(" ")[2])
 
 
 def _join_short_texts(texts: Iterable[str]) -> Iterator[str]:
@@ -76,17 +110,18 @@ def item_search_text(value: Any, metadata: Mapping[str, Any]) -> str | None:
 
 
 def may_be_item_search_text(stored: str | None, value: Any, metadata: Mapping[str, Any]) -> bool:
-    """Return whether *stored* can be the `item_search_text` of an item.
+    """Return whether *stored* can be the search text of an item, of either version.
 
     ``None`` can, because an item need not be indexed. The order of words is not compared: a
     database may return metadata in another order.
     """
     if stored is None:
         return True
-    pieces = [" ".join(tokens(text)) for text in _texts_in((value, dict(metadata)))]
+    split = first_tokens if is_of_first_version(stored) else tokens
+    pieces = [" ".join(split(text)) for text in _texts_in((value, dict(metadata)))]
     if sum(len(piece) + 1 for piece in pieces) < MAX_TEXT:
-        return Counter(stored.split()) == Counter(" ".join(pieces).split())
-    return set(stored.split()) <= set(" ".join(pieces).split())  # the end was cut off
+        return Counter(words_in(stored)) == Counter(" ".join(pieces).split())
+    return {*words_in(stored)} <= {*" ".join(pieces).split()}  # the end was cut off
 
 
 def joined_texts(*values: Any) -> str:
@@ -137,14 +172,22 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
         yield from _texts_in(parts, tagged=tagged)
 
 
-def words_of_state(parts: Parts) -> frozenset[str]:
-    """Return the distinct tokens of an encoded state."""
+def words_of_state(parts: Parts, *, first_too: bool = False) -> frozenset[str]:
+    """Return the distinct tokens of an encoded state; with *first_too* those of version 1 too."""
+    found: set[str] = set()
+    for text in texts_of_state(parts):
+        found.update(tokens(text))
+        if first_too:
+            found.update(first_tokens(text))
+    return frozenset(found)
+
+
+def texts_of_state(parts: Parts, parent: Parts | None = None) -> Iterator[str]:
+    """Yield the texts of an encoded state that *parent* has not."""
     # Texts of a value in the tagged form are read from its encoding.
     state = decode_state({key: part for key, part in parts.items() if part[:1] != TAGGED})
-    found: set[str] = set()
-    for text in _join_short_texts(added_texts(state, parts, None)):
-        found.update(tokens(text))
-    return frozenset(found)
+    comparison = None if parent is None else Comparison(parent)
+    return _join_short_texts(added_texts(state, parts, comparison))
 
 
 def _may_hold_text(value: Any) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
+from memalchemy.codec.search_text import words_in
 from memalchemy.codec.tokens import (
     Term,
     emoji_of,
@@ -46,7 +47,7 @@ def snippet(search_text: str, terms: Collection[Term], width: int = 24) -> str:
     Of pairs of characters it has the first, so that they read as they were written.
     """
     wanted = _Wanted(terms)
-    words = search_text.split(" ")
+    words = words_in(search_text)
     hit = next((i for i, word in enumerate(words) if wanted.has(word)), 0)
     first = max(0, hit - width // 3)
     out = ["… "] if first else []

@@ -152,6 +152,8 @@ class Backend:
         if self.read_only and migrate == "upgrade":
             migrate = "check"
         self._migrate = migrate
+        self.has_first_words = True
+        """Rows may have words of version 1; true until `ready` knows better."""
         self._pid = os.getpid()
         self._is_ready = False
         self._ready_locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
@@ -251,6 +253,7 @@ class Backend:
             wall = await self.tenant_wall()
             if self._migrate != "off":
                 wall.refuse_shut_out()
+                await self.read_words_version()
             if self.dialect.has_to_learn:
                 await self.run_schema_job(lambda c: self.dialect.learn(c, self.schema))
             self._is_ready = True
@@ -285,6 +288,38 @@ class Backend:
 
     def _is_behind(self, connection: Connection) -> bool:
         return migrate.current(connection, schema=self.schema) not in (None, migrate.head())
+
+    async def read_words_version(self) -> None:
+        """Read whether rows may have words of version 1, and go by it from now on."""
+        self.has_first_words = await self.run_schema_job(
+            lambda connection: migrate.has_first_words(connection, self.schema)
+        )
+
+    async def find_first_words(self) -> bool:
+        """Return whether a row has words of version 1; reads all rows to say that none has."""
+        return await self.run_schema_job(
+            lambda connection: (
+                migrate.has_first_words(connection, self.schema)
+                and migrate.find_first_words(connection, self.schema)
+            )
+        )
+
+    async def forget_words_note(self) -> None:
+        """Remove the note that no row has words of version 1: some are about to be written."""
+        await self.run_schema_job(
+            lambda connection: migrate.forget_words_note(connection, self.schema, self.dialect),
+            write=True,
+        )
+        self.has_first_words = True
+
+    async def note_words(self) -> bool:
+        """Note that no row has words of version 1, if none has; return whether."""
+        noted = await self.run_schema_job(
+            lambda connection: migrate.note_words(connection, self.schema, self.dialect),
+            write=True,
+        )
+        self.has_first_words = not noted
+        return noted
 
     async def check(self, *, tables: bool = False) -> None:
         await self.run_schema_job(

@@ -357,6 +357,37 @@ class Database:
         """
         await self._backend.refuse_one_tenant(what)
 
+    @property
+    def has_first_words(self) -> bool:
+        """True if rows may have words by the rules of an older release.
+
+        They are found as that release found them, until `memalchemy.words.rebuild_words` has made
+        them anew.
+        """
+        return self._backend.has_first_words
+
+    async def find_first_words(self) -> bool:
+        """Return whether a row has words by the rules of an older release. Reads only.
+
+        Where no note says so, all rows are read.
+        """
+        return await self._backend.find_first_words()
+
+    async def note_words(self) -> bool:
+        """Note that all rows have words by the rules of this release, if they have.
+
+        Returns false, and notes nothing, if some have not, or if this role does not see all rows.
+        """
+        self.check_writable()
+        if not (await self._backend.tenant_wall()).sees_all:
+            return False
+        return await self._backend.note_words()
+
+    async def forget_words_note(self) -> None:
+        """Remove the note of `note_words`: rows of a database without it are about to be copied."""
+        self.check_writable()
+        await self._backend.forget_words_note()
+
     async def current(self) -> str | None:
         """Return the schema revision of the database; ``None`` without one. Reads only."""
         return await self._backend.current()

@@ -45,6 +45,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex
 
 from memalchemy.codec.field_terms import OTHERS, FieldTerms
+from memalchemy.codec.search_text import MARK
 from memalchemy.codec.tokens import Term
 from memalchemy.column_types import LogKey, UtcDateTime
 from memalchemy.dialects import sqlite_text_tables
@@ -483,6 +484,8 @@ def _queries_of_field(field: FieldTerms) -> Iterator[str]:
 
 def _first_words_query(column: str) -> str:
     """Return the query of FTS5 for the first words of a text."""
+    # The mark of a search text is no word, and FTS5 finds nothing by a term without letters.
+    column = f"ltrim({column}, '{MARK} ')"
     # rtrim() by all characters but the space cuts the last word off, of which there may be a part.
     start = f"substr({column}, 1, 200)"
     cut = f"rtrim({start}, replace({start}, ' ', ''))"

@@ -64,7 +64,7 @@ async def search(
         wanted -= {"item"}
     limit, db = check_limit(limit), store.db
     db.keyring.check_readable("text", "a search")
-    wanted_words = WordQuery.of(check_query(query))
+    wanted_words = WordQuery.of(check_query(query), first_words=db.has_first_words)
     terms = wanted_words.shown_terms()
     if not terms or not limit:
         return {"hits": []}

@@ -26,7 +26,7 @@ from sqlalchemy import (
     update,
 )
 
-from memalchemy.codec.search_text import MAX_TEXT
+from memalchemy.codec.search_text import join_search_texts
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
@@ -331,12 +331,6 @@ def _hand_over_search_text(dialect: Dialect, log: Log, seq: int) -> Program[None
         return
     both = join_search_texts(row.search_text for row in rows)
     yield replace_search_text(dialect), log.binds() | {"p_seq": rows[1].seq, "p_search_text": both}
-
-
-def join_search_texts(texts: Iterable[str | None]) -> str:
-    """Return *texts*, the oldest first, as one; of more than `MAX_TEXT` the newest words stay."""
-    joined = " ".join(filter(None, texts))
-    return joined if len(joined) <= MAX_TEXT else joined[-MAX_TEXT:].partition(" ")[2]
 
 
 def _check_no_dependents(dialect: Dialect, log: Log, checkpoint_id: str) -> Program[None]:

@@ -290,6 +290,8 @@ class DatabaseCopy:
         await self._refuse_never_signed()
         await self._compare_all()
         await self._register_keys()
+        if self.source.has_first_words and not self.target.has_first_words:
+            await self.target.forget_words_note()
         await self._copy_all(list_heads_to_copy, LOG_ORDER, self._copy_log)
         await self._copy_all(list_keys_of_items, ITEM_KEY, self._copy_item)
         await self._note_orphans()

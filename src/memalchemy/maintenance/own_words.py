@@ -17,7 +17,7 @@ from sqlalchemy import Executable, and_, select
 from memalchemy.codec.field_terms import may_be_field_terms, words_of_fields
 from memalchemy.codec.payloads import decode_payload
 from memalchemy.codec.places import item_place, row_place
-from memalchemy.codec.search_text import MAX_TEXT, may_be_item_search_text
+from memalchemy.codec.search_text import MAX_TEXT, may_be_item_search_text, words_in
 from memalchemy.codec.signed_rows import item_content_of, parts_of_log_row
 from memalchemy.database import Database, off_loop
 from memalchemy.dialects import Dialect
@@ -75,7 +75,7 @@ class OwnWords:
                 return may_be_item_search_text(row.search_text, value, {})
             if self._states is None or self._states.log != log:
                 self._states = StatesOfLog(db, log, index_text=True)
-            found = set(str(row.search_text).split())
+            found = {*words_in(row.search_text)}
             for words in await self._states.words_by_key(row):
                 # A state that saw others pruned also has their words; a long text is cut.
                 if words <= found or (len(row.search_text) > MAX_TEXT // 2 and found <= words):

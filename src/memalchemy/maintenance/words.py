@@ -1,8 +1,12 @@
-"""Rebuild lost words: the search text of rows, and the field terms of items, from their payloads.
+"""Rebuild words: the search text of rows, and the field terms of items, from their payloads.
 
-A database that may not hold readable words has none: a rotation has removed them, or rows were
-written without them. Once words are allowed again, they are made from the payloads, as a save makes
-them.
+An older release has made words by other rules. They are found as that release found them, and here
+they are made anew, wherever there are some. Words that a checkpoint has taken over from pruned ones
+are made from its state, if that has their text.
+
+Words can be lost, too. A database that may not hold readable words has none: a rotation has removed
+them, or rows were written without them. Once words are allowed again, they are made from the
+payloads, as a save makes them.
 
 Whether a row without words should have some is a setting of the class that wrote it,
 ``index_text``, which the database does not know. A rotation that removes words notes the namespaces
@@ -25,6 +29,7 @@ from sqlalchemy import (
     ColumnElement,
     Executable,
     Integer,
+    Text,
     and_,
     bindparam,
     func,
@@ -39,12 +44,20 @@ from memalchemy._cache import BoundedCache
 from memalchemy.checkpoints.load import load_chain
 from memalchemy.checkpoints.rewrite import list_in_order
 from memalchemy.checkpoints.skip_deltas import rebuild_checkpoint
-from memalchemy.codec.deltas import Comparison
 from memalchemy.codec.field_terms import OTHERS, field_terms
+from memalchemy.codec.first_tokens import first_tokens
 from memalchemy.codec.payloads import decode_payload
 from memalchemy.codec.places import item_place, row_place
-from memalchemy.codec.search_text import added_texts, item_search_text, search_text
-from memalchemy.codec.values import TAGGED, Parts, decode_state, state_size
+from memalchemy.codec.search_text import (
+    MARK,
+    is_of_first_version,
+    item_search_text,
+    search_text,
+    texts_of_state,
+    words_in,
+)
+from memalchemy.codec.tokens import tokens
+from memalchemy.codec.values import Parts, state_size
 from memalchemy.contracts import Progress
 from memalchemy.database import READ, WRITE_ROWS, Database, off_loop
 from memalchemy.dialects import Dialect
@@ -121,9 +134,9 @@ class WordsReport:
     """The result of `rebuild_words`; of a dry run what would be done.
 
     Attributes:
-        states: the checkpoints that have words again.
-        entries: the entries that have words again.
-        items: the items that have words or field terms again.
+        states: the checkpoints that have words again, or words by the rules of this release.
+        entries: the entries that have.
+        items: the items that have, or have field terms again.
         left: rows that were not rebuilt: they cannot be read, or others changed them meanwhile.
         unnamed: namespaces that were left as they are, because nobody said that they should have
             words, the first `NAMED`.
@@ -158,10 +171,14 @@ async def rebuild_words(
 ) -> WordsReport:
     """Rebuild the words and field terms that rows of *db* lack, from their payloads.
 
-    Rows that have words are left alone. Field terms are rebuilt in all namespaces. Words are
-    rebuilt where `rotate_keys` has removed some, and in *namespaces*. Others may read and write
-    meanwhile: a row is written only if it is still what was read. Each batch is one transaction;
-    killed at any time, the run goes on when it is run again. Versions and times stay as they are.
+    Words by the rules of an older release are made anew. Other rows that have words are left alone.
+    Field terms are rebuilt in all namespaces. Words that are missing are rebuilt where
+    `rotate_keys` has removed some, and in *namespaces*. Others may read and write meanwhile: a row
+    is written only if it is still what was read. Each batch is one transaction; killed at any time,
+    the run goes on when it is run again. Versions and times stay as they are.
+
+    Until no row of any tenant has words of an older release, searches go by both rules. Databases
+    that are open then go by this release's alone when they are opened again.
 
     Args:
         namespaces: also rebuild the words of logs and items in these namespaces and below them.
@@ -209,6 +226,8 @@ async def rebuild_words(
     )
     with operation("words", tenant=None if all_tenants else db.tenant, thread_id=thread_id):
         await run.run(databases)
+        if not dry_run and thread_id is None and not run.left and keyring.is_readable("text"):
+            await db.note_words()
     return run.report(time.perf_counter() - started)
 
 
@@ -267,6 +286,8 @@ class WordRebuild:
     """The items that lack field terms."""
     counts_unnamed: bool = True
     """Look, too, what the rows of namespaces lack that nobody has named."""
+    renews: bool = True
+    """Make words anew that are by the rules of an older release."""
     _done: int = 0
     _total: int = 0
     _lost: set[tuple[Kind, str]] = field(default_factory=set)
@@ -274,8 +295,13 @@ class WordRebuild:
 
     @classmethod
     def survey(cls, thread_id: str | None, *, counts_unnamed: bool) -> WordRebuild:
-        """Return a run that changes nothing, with the settings that classes have by default."""
-        return cls((), thread_id, True, frozenset(), dry_run=True, counts_unnamed=counts_unnamed)
+        """Return a run that looks for what is missing, with the settings that classes have."""
+        return cls(
+            *((), thread_id, True, frozenset()),
+            dry_run=True,
+            counts_unnamed=counts_unnamed,
+            renews=False,
+        )
 
     async def run(self, databases: Sequence[Database]) -> None:
         """Rebuild what rows lack, tenant by tenant."""
@@ -395,12 +421,14 @@ class WordRebuild:
             for batch in batches(page, lambda row: row.stored, most_rows=BATCH_ROWS):
                 changes: list[NewWords] = []
                 for names, rows in groupby(batch, lambda row: (row.thread_id, row.namespace)):
-                    if not (self.counts_unnamed or self._asks_for_words("logs", names[1])):
-                        continue
-                    if log is None or log[1:] != names:
+                    looks = self.counts_unnamed or self._asks_for_words("logs", names[1])
+                    some = [
+                        row for row in rows if (looks if row.search_text is None else self.renews)
+                    ]
+                    if some and (log is None or log[1:] != names):
                         log = Log(db.tenant, *names)
                         states = StatesOfLog(db, log, self._index_text)
-                    changes += await self._words_of_log(states, list(rows))
+                    changes += await self._words_of_log(states, some)
                 await self._write_changes(db, changes, len(batch))
 
     async def _words_of_log(self, states: StatesOfLog, rows: Sequence[Any]) -> list[NewWords]:
@@ -417,12 +445,14 @@ class WordRebuild:
                 self._leave_unread(error)
                 continue
             if words is not None:
-                found.append(_delta_change("states", states.db.dialect, log, row, words))
+                was = row.search_text
+                found.append(_delta_change("states", states.db.dialect, log, row, was, words))
         if entries:
             found += await self._words_of_entries(states.db, log, entries)
-        if found and not self._asks_for_words("logs", log.namespace):
-            self._note_left_rows(states.db.tenant, "logs", log.namespace, len(found))
-            return []
+        lacking = [one for one in found if one.binds["p_was_length"] == 0]
+        if lacking and not self._asks_for_words("logs", log.namespace):
+            self._note_left_rows(states.db.tenant, "logs", log.namespace, len(lacking))
+            found = [one for one in found if one.binds["p_was_length"]]
         self.lost_words += len(found)
         return found
 
@@ -447,7 +477,8 @@ class WordRebuild:
                 continue
             words = await off_loop(len(row.payload), partial(item_search_text, value, {}))
             if words is not None:
-                found.append(_delta_change("entries", db.dialect, log, row, words))
+                was = listed[row.seq].search_text
+                found.append(_delta_change("entries", db.dialect, log, row, was, words))
         return found
 
     def _note_left_rows(self, tenant: str, kind: Kind, namespace: str, number: int) -> None:
@@ -485,8 +516,9 @@ class WordRebuild:
             self._leave_unread(error)
             return None
         words, terms = row.search_text, row.field_terms
-        asks = self._asks_for_words("items", row.namespace)
-        if words is None and db.keyring.is_readable("text") and (asks or self.counts_unnamed):
+        asks = words is not None or self._asks_for_words("items", row.namespace)
+        wanted = words is None or (self.renews and is_of_first_version(words))
+        if wanted and db.keyring.is_readable("text") and (asks or self.counts_unnamed):
             words = await off_loop(len(row.value), partial(item_search_text, value, row.meta))
             if words is not None and not asks:
                 self._note_left_rows(db.tenant, "items", row.namespace, 1)
@@ -516,12 +548,18 @@ def _open_payload(db: Database, row: Any, payload: bytes, place: Any) -> Any:
 
 
 def _delta_change(
-    kind: Literal["states", "entries"], dialect: Dialect, log: Log, row: Any, words: str
+    kind: Literal["states", "entries"],
+    dialect: Dialect,
+    log: Log,
+    row: Any,
+    was: str | None,
+    words: str,
 ) -> NewWords:
     binds = log.binds() | {
         "p_seq": row.seq,
         "p_was_codec": row.codec,
         "p_was_checksum": row.checksum,
+        "p_was_length": len(was or ""),
         "p_search_text": words,
     }
     return NewWords(kind, give_delta_words(dialect), binds)
@@ -547,22 +585,32 @@ class StatesOfLog:
         )
 
     async def words_at(self, row: Any) -> str | None:
-        """Return the words that a checkpoint added, as its save had them."""
+        """Return the words of a checkpoint by the rules of this release.
+
+        They are those that it added, as its save had them. If its row has words already, by the
+        rules of an older release, they are those.
+        """
         parts, parent = await self._load_with_parent(row)
-        return await off_loop(state_size(parts), partial(self._text_of_added, parts, parent))
+        make: Callable[[], str | None] = partial(self._text_of_added, parts, parent)
+        if row.search_text is not None:
+            make = partial(_renewed, row.search_text, parts, parent)
+        return await off_loop(state_size(parts), make)
 
     async def words_by_key(self, row: Any) -> list[set[str]]:
-        """Return the words that a checkpoint added, apart for each key that has some."""
+        """Return the words that a checkpoint added, apart for each key that has some.
+
+        They are by the rules by which the words of its row are.
+        """
         parts, parent = await self._load_with_parent(row)
+        split = first_tokens if is_of_first_version(row.search_text) else tokens
         found = []
         for key, part in parts.items():
-            words = await off_loop(len(part), partial(self._text_of_added, {key: part}, parent))
-            if words is not None:
-                found.append(set(words.split()))
-        return found
+            make = partial(_words_of_part, {key: part}, parent, split)
+            found.append(await off_loop(len(part), make))
+        return [words for words in found if words]
 
     async def _load_with_parent(self, row: Any) -> tuple[Parts, Parts | None]:
-        if row.checkpoint_id is None or not self._index_text:
+        if row.checkpoint_id is None or not (self._index_text or row.search_text):
             return {}, None  # nobody can load this state, so nobody looks for it
         parts = await self._load_parts(row.checkpoint_id)
         before = None if parts is None else await self._checkpoint_before(row)
@@ -600,10 +648,38 @@ class StatesOfLog:
     def _text_of_added(self, parts: Parts, parent: Parts | None) -> str | None:
         if not isinstance(self._index_text, bool):
             parts = {key: part for key, part in parts.items() if key in self._index_text}
-        state = decode_state({key: part for key, part in parts.items() if part[:1] != TAGGED})
-        return search_text(
-            added_texts(state, parts, None if parent is None else Comparison(parent))
-        )
+        return search_text(texts_of_state(parts, parent))
+
+
+def _words_of_part(
+    parts: Parts, parent: Parts | None, split: Callable[[str], list[str]]
+) -> set[str]:
+    return {word for text in texts_of_state(parts, parent) for word in split(text)}
+
+
+def _renewed(stored: str, parts: Parts, parent: Parts | None) -> str:
+    """Return words of version 1, and no others, as this release makes them from a state.
+
+    A save has added some; which keys had words is told by what is stored. The others were taken
+    over from pruned checkpoints. Those whose text the state has no more stay as they are.
+    """
+    held = dict.fromkeys(words_in(stored))
+    left, texts = dict(held), list[str]()
+    for key, part in parts.items():
+        own = list(texts_of_state({key: part}, parent))
+        words = {word for text in own for word in first_tokens(text)}
+        if words <= held.keys():
+            texts += own
+            left = {word: None for word in left if word not in words}
+    taken_over = []
+    for text in texts_of_state(parts) if left else ():
+        for word in text.split():
+            words = {*first_tokens(word)}
+            if words <= held.keys() and not left.keys().isdisjoint(words):
+                taken_over.append(word)
+    covered = {token for word in taken_over for token in first_tokens(word)}
+    gone = [word for word in left if word not in covered]
+    return search_text([*gone, *taken_over, *texts]) or MARK
 
 
 # --- Statements ----------------------------------------------------------------------------------
@@ -621,7 +697,7 @@ def _may_lack_words(dialect: Dialect, table: str, scope: str) -> ColumnElement[b
         names = ("tenant", "thread_id")[: 1 if scope == "tenant" else 2]
         return and_(
             *(THREADS.c[name] == column_bind(THREADS.c[name], "k") for name in names),
-            DELTAS.c.search_text.is_(None),
+            _has_none_of_this_version(DELTAS),
             DELTAS.c.kind.not_in(constants("write")),
         )
     if scope == "thread":
@@ -635,11 +711,18 @@ def _may_lack_words(dialect: Dialect, table: str, scope: str) -> ColumnElement[b
         ITEMS.c.tenant == column_bind(ITEMS.c.tenant, "k"),
         not_(own),
         or_(
-            ITEMS.c.search_text.is_(None),
+            _has_none_of_this_version(ITEMS),
             ITEMS.c.field_terms.is_(None),
             length <= literal_column(str(len(OTHERS)), Integer),
         ),
     )
+
+
+def _has_none_of_this_version(table: Any) -> ColumnElement[bool]:
+    """Return the condition that a row has no words by the rules of this release."""
+    one = literal_column("1", Integer)
+    first = func.substr(table.c.search_text, one, one, type_=Text)
+    return or_(table.c.search_text.is_(None), first != literal_column(f"'{MARK}'", Text))
 
 
 def _source_table(table: str) -> Any:
@@ -659,7 +742,7 @@ def count_wordless(dialect: Dialect, table: str, scope: str) -> Executable | Non
 
 @statement(proves="changed row", table=TABLES, scope=SCOPES, after=(True, False))
 def list_wordless(dialect: Dialect, table: str, scope: str, after: bool) -> Executable | None:
-    """Select a page of the rows that may lack words, in the order of their keys."""
+    """Select a page of the rows that may lack words of this version, in the order of their keys."""
     where = _may_lack_words(dialect, table, scope)
     if where is None:
         return None
@@ -674,6 +757,7 @@ def list_wordless(dialect: Dialect, table: str, scope: str, after: bool) -> Exec
             *(DELTAS.c[name] for name in (*key, "kind", "codec", "checksum")),
             *(THREADS.c[name] for name in ("thread_id", "namespace")),
             *(CHECKPOINTS.c[name] for name in ("checkpoint_id", "parent_id")),
+            DELTAS.c.search_text,
             DELTAS.c.payload,
         ]
     stored = dialect.statements.byte_length(columns.pop()).label("stored")
@@ -724,10 +808,15 @@ def _is_as_read(table: Any) -> list[ColumnElement[bool]]:
 
 @statement(changes=DELTA)
 def give_delta_words(dialect: Dialect) -> Executable:
-    """Set the words of a row of a log that has none, if it is still what was read."""
+    """Set the words of a row of a log that has none of this version, if it is as it was read.
+
+    The words that it takes over from pruned checkpoints make its text longer.
+    """
     here = DELTAS.c.seq == column_bind(DELTAS.c.seq, "p")
-    none = DELTAS.c.search_text.is_(None)
-    changing = update(DELTAS).where(of_log(DELTAS), here, none, *_is_as_read(DELTAS))
+    length = func.coalesce(func.length(DELTAS.c.search_text), literal_column("0", Integer))
+    same_text = length == bindparam("p_was_length", type_=Integer)
+    none = _has_none_of_this_version(DELTAS)
+    changing = update(DELTAS).where(of_log(DELTAS), here, none, same_text, *_is_as_read(DELTAS))
     return changing.values(column_binds(DELTAS, ["search_text"]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -18,8 +17,7 @@ from sqlalchemy.schema import CreateSchema
 
 from memalchemy import _fork_safe_locks
 from memalchemy._version import __version__
-from memalchemy.column_types import Json
-from memalchemy.dialects import DIALECTS, VERSION_TABLE, Dialect, Maintenance, dialect_of
+from memalchemy.dialects import DIALECTS, VERSION_TABLE, Dialect, dialect_of
 from memalchemy.errors import (
     MemalchemyError,
     SchemaIncomplete,
@@ -28,6 +26,8 @@ from memalchemy.errors import (
     VersionTableLost,
 )
 from memalchemy.events import statements_are_observed
+from memalchemy.migrate import house_rows
+from memalchemy.migrate.words_version import words_note
 from memalchemy.schema import Base
 
 # Alembic is imported where it is used: half of the time that importing this package would take.
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from alembic.script import ScriptDirectory
 
 TABLES = tuple(table.name for table in Base.metadata.sorted_tables)
-HOUSE_TENANT, HOUSE_NAMESPACE = "~", "/~memalchemy/"
-"""The library's own bookkeeping; ``~`` is always escaped in a user's namespace."""
 
 # Alembic keeps the current operations in a global.
 _alembic_is_global = _fork_safe_locks.create_lock()
@@ -418,21 +416,15 @@ def note_releases(migration: MigrationContext, steps: Steps, execute: Callable[[
     """
     if steps.reached is None:
         return
-    schema = migration.opts["memalchemy_schema"]
-    database: Maintenance = migration.opts["memalchemy_dialect"].maintenance
-    quote = migration.dialect.identifier_preparer.quote
-    table = f"{quote(schema)}.store_items" if schema else "store_items"
+    dialect: Dialect = migration.opts["memalchemy_dialect"]
+    table = house_rows.table_name(migration.dialect, migration.opts["memalchemy_schema"])
     module = scripts().get_revision(steps.reached).module
-    meta = json.dumps({"oldest_release": module.oldest_release, "revision": steps.reached})
-    execute(
-        f"DELETE FROM {table} WHERE tenant = '{HOUSE_TENANT}' "  # noqa: S608
-        f"AND namespace = '{HOUSE_NAMESPACE}' AND key = 'schema'"
-    )
-    execute(
-        f"INSERT INTO {table} (tenant, namespace, key, meta, version, codec, checksum, "  # noqa: S608
-        f"created_at, updated_at, value) VALUES ('{HOUSE_TENANT}', '{HOUSE_NAMESPACE}', 'schema', "
-        f"'{meta}', 1, 'none', 0, {database.utc_now}, {database.utc_now}, {database.byte_literal})"
-    )
+    meta = {"oldest_release": module.oldest_release, "revision": steps.reached}
+    commands = [*house_rows.replacing(table, dialect, "schema", meta)]
+    if revisions()[0] in steps.ran:
+        commands += words_note(table, dialect)
+    for command in commands:
+        execute(command)
 
 
 def sqlite_script() -> Path:
@@ -472,35 +464,8 @@ def _sqlite_statements() -> tuple[str, ...]:
 
 
 def _oldest_release(connection: Connection, schema: str | None) -> str | None:
-    items = sa.table(
-        "store_items",
-        *(sa.column(name) for name in ("tenant", "namespace", "key")),
-        sa.column("meta", Json),
-        schema=schema,
-    )
-    with _seeing_own_rows(connection):
-        row = connection.execute(
-            sa.select(items.c.meta)
-            .where(items.c.tenant == HOUSE_TENANT)
-            .where(items.c.namespace == HOUSE_NAMESPACE)
-            .where(items.c.key == "schema")
-        ).first()
-    return None if row is None else row[0].get("oldest_release")
-
-
-@contextmanager
-def _seeing_own_rows(connection: Connection) -> Iterator[None]:
-    """Let the session see the library's own rows behind row-level security between tenants."""
-    wall = dialect_of(connection).row_level_security
-    if wall is None:
-        yield
-        return
-    before = connection.scalar(sa.text("SELECT current_setting('memalchemy.tenant', true)"))
-    connection.execute(wall.set_tenant("session"), {"p_tenant": HOUSE_TENANT})
-    try:
-        yield
-    finally:
-        connection.execute(wall.set_tenant("session"), {"p_tenant": before or ""})
+    note = house_rows.read(connection, schema, "schema")
+    return None if note is None else note.get("oldest_release")
 
 
 def release_number(version: str) -> tuple[int, ...]:

@@ -202,5 +202,9 @@ DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND k
 
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0001"}', 1, 'none', 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000, CAST(strftime('%s', 'now') AS INTEGER) * 1000000, X'2D');
 
+DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'words';
+
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'words', '{"version": 2}', 1, 'none', 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000, CAST(strftime('%s', 'now') AS INTEGER) * 1000000, X'2D');
+
 COMMIT;
 

@@ -92,18 +92,20 @@ class Passes:
     """The passes of a search: what one has found comes before all that the next one finds."""
 
     def __init__(self, query: WordQuery) -> None:
-        self._queries: list[WordQuery | None] = [query, query.in_other_forms()]
+        self._queries = [query, query.in_first_words(), query.in_other_forms()]
         self._least = 1.0
         self._seen: set[object] = set()
         self._hits = 0
 
     def next(self) -> tuple[WordQuery, Ranking] | None:
         """Return the query of the next pass and its ranking, if there is one."""
-        query = self._queries.pop(0) if self._queries else None
-        if not query or self._hits >= ENOUGH:
-            return None
-        most = 1.0 if self._queries else min(OTHER_FORMS, self._least)
-        return query, Ranking(query.terms, most, frozenset(self._seen))
+        while self._queries:
+            query = self._queries.pop(0)
+            is_last = not self._queries
+            if query and not (is_last and self._hits >= ENOUGH):
+                most = min(OTHER_FORMS if is_last else 1.0, self._least)
+                return query, Ranking(query.terms, most, frozenset(self._seen))
+        return None
 
     def note(self, ranked: Iterable[ScoredRow], key: Callable[[Any], object], hits: int) -> None:
         """Note the rows that a pass has found, and the number of *hits* among them."""

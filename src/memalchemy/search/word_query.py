@@ -3,9 +3,12 @@
 A query may be of any length. Of more than `MOST_TERMS` those are looked for that the fewest rows
 hold, so that words before and after the question do not hide it.
 
-Where too little is found, a second pass looks for the beginnings of words, so that another form of
+Rows of a database that an older release has filled may have words of version 1. A pass of its own
+looks for these, until the words are rebuilt.
+
+Where too little is found, a last pass looks for the beginnings of words, so that another form of
 a word is found too: no language has to be known for that, and nothing stands in the index for it.
-What it finds comes after what the first pass has found.
+What a pass finds comes after what those before it have found.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from memalchemy.codec.first_tokens import first_query_terms
 from memalchemy.codec.tokens import Term, query_terms
 from memalchemy.dialects import Dialect
 
@@ -25,7 +29,7 @@ MOST_COUNTED = 4096
 """Terms of a query from which the rarest are chosen: of a longer one the first and last half."""
 
 CUT = 2
-"""Letters that are cut from a word's end in the second pass."""
+"""Letters that are cut from a word's end in the last pass."""
 
 SHORTEST = 4
 """Letters that are left of it at least."""
@@ -41,15 +45,22 @@ class WordQuery:
     number: int
     """The number of terms by which a row's coverage is measured: also those that no row holds."""
     match: Match = "any"
+    first_terms: tuple[Term, ...] = ()
+    """What the query asks for in words of version 1, where there are some and it is other terms."""
 
     @classmethod
-    def of(cls, text: str, match: Match = "any") -> WordQuery:
-        """Return the query for a text that a user has written."""
+    def of(cls, text: str, match: Match = "any", *, first_words: bool = False) -> WordQuery:
+        """Return the query for a text that a user has written.
+
+        With *first_words* rows may have words of version 1, which it finds too.
+        """
         terms = query_terms(text)
         if len(terms) > MOST_COUNTED:
             half = MOST_COUNTED // 2
             terms = terms[:half] + terms[-half:]
-        return cls(tuple(terms), len(terms), match)
+        first = first_query_terms(text)[:MOST_TERMS] if first_words else terms
+        others = () if set(first) <= set(terms) else tuple(first)
+        return cls(tuple(terms), len(terms), match, others)
 
     def __bool__(self) -> bool:
         return bool(self.terms)
@@ -86,11 +97,16 @@ class WordQuery:
 
     def shown_terms(self) -> tuple[Term, ...]:
         """Return the terms of all passes, which a snippet of a hit shows."""
-        others = self.in_other_forms()
-        return self.terms if others is None else self.terms + others.terms
+        passes = (self, self.in_first_words(), self.in_other_forms())
+        return tuple(term for query in passes if query is not None for term in query.terms)
+
+    def in_first_words(self) -> WordQuery | None:
+        """Return the query that finds words of version 1, or ``None`` if this one finds them."""
+        first = self.first_terms
+        return replace(self, terms=first, number=len(first), first_terms=()) if first else None
 
     def in_other_forms(self) -> WordQuery | None:
-        """Return the query of the second pass, or ``None`` if there is nothing else to look for."""
+        """Return the query of the last pass, or ``None`` if there is nothing else to look for."""
         if self.match == "all":
             return None
         others = dict.fromkeys(form for term in self.terms for form in _forms(term))

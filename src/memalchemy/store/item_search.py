@@ -66,7 +66,8 @@ class ItemSearch:
         return [one for one in found if one.score >= least][:limit]
 
     async def _pages_by_text(self, limit: int) -> AsyncGenerator[list[Ranked]]:
-        query = WordQuery.of(self.query or "", self.match)
+        first_words = self.items.db.has_first_words
+        query = WordQuery.of(self.query or "", self.match, first_words=first_words)
         given = {"terms": len(query.terms)}
         self.plans.append(SearchPlan("text", "an index of words, and of the namespace", given))
         if not query or not limit:

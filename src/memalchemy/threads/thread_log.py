@@ -650,7 +650,7 @@ class ThreadLog:
         """
         limit = check_limit(limit)
         self.db.keyring.check_readable("text", "a search")
-        wanted = WordQuery.of(check_query(query))
+        wanted = WordQuery.of(check_query(query), first_words=self.db.has_first_words)
         if not wanted or not limit:
             return []
         d = self.db.dialect

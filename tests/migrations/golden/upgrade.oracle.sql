@@ -183,6 +183,14 @@ INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
 
 /
 
+DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'words'
+
+/
+
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'words', '{"version": 2}', 1, 'none', 0, SYS_EXTRACT_UTC(SYSTIMESTAMP), SYS_EXTRACT_UTC(SYSTIMESTAMP), HEXTORAW('2D'))
+
+/
+
 COMMIT
 
 /

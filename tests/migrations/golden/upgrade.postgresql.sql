@@ -155,5 +155,9 @@ DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND k
 
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0001"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, '\x2d');
 
+DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'words';
+
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'words', '{"version": 2}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, '\x2d');
+
 COMMIT;
 

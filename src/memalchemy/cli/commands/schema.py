@@ -128,13 +128,14 @@ async def check(ctx: Context) -> int:
     the policy of `tenants enforce`. On PostgreSQL also says if vectors are stored as bytes, because
     pgvector is missing, and warns if the role bypasses row-level security between tenants. On Citus
     also says how the tables are distributed, and ends with exit code 1 if only some are, or in
-    another way than this release's. Warns if tenants have signatures that `sign` has to renew. Only
-    reads.
+    another way than this release's. Warns if tenants have signatures that `sign` has to renew, or
+    rows words that `rebuild-words` has to. Only reads.
     """
     async with ctx.database(migrate="off", read_only=True) as db:
         await db.check()
         revision, pgvector = await db.current(), await _has_pgvector(db)
         warnings = warnings_about(await db.tenant_wall()) + await _warnings_about_signatures(db)
+        warnings += await _warnings_about_words(db)
         spread = await db.distribution()
     if spread is not None:
         warnings += _warnings_about_distribution(spread)
@@ -314,6 +315,16 @@ async def _warnings_about_signatures(db: Database) -> list[str]:
         f"{count(len(found), 'tenant')} ({named}) may have signatures of version 1, which do not "
         "prove fractions of seconds from .536871 on: `sign --all-tenants` with the signing keys "
         "renews them"
+    ]
+
+
+async def _warnings_about_words(db: Database) -> list[str]:
+    """Return what is to be done about words by the rules of an older release."""
+    if not await db.find_first_words():
+        return []
+    return [
+        "some rows have words by the rules of an older release, which find less in Chinese, "
+        "Japanese, Thai and Indic scripts: `rebuild-words --all-tenants` makes them anew"
     ]
 
 

@@ -45,10 +45,10 @@ async def rebuild_words(
 ) -> int:
     """Rebuild the words by which searches find rows.
 
-    Words, and the fields for filters, are made from the stored states, entries and items. Fields
-    are rebuilt everywhere, words where rotate-keys --drop-words has removed some. Elsewhere rows
-    may have no words on purpose (index_text=False): these namespaces are listed, and left unless
-    you name them.
+    Words, and the fields for filters, are made from the stored states, entries and items. Words by
+    the rules of an older release are made anew. Missing fields are rebuilt everywhere, missing
+    words where rotate-keys --drop-words has removed some. Elsewhere rows may have no words on
+    purpose (index_text=False): these namespaces are listed, and left unless you name them.
 
     In an encrypted database --readable has to allow it. Agents may go on working. If it is
     interrupted, run it again. Ends with exit code 1 if rows are left, and 5 if some of
@@ -80,7 +80,7 @@ async def rebuild_words(
 
 
 def _print_report(ctx: Context, report: WordsReport, *, dry_run: bool) -> None:
-    done = "would get words again" if dry_run else "have words again"
+    done = "would get words" if dry_run else "have words now"
     ctx.terminal.print(
         f"{done}: {count(report.states, 'state')}, {count(report.entries, 'entry', 'entries')}, "
         f"{count(report.items, 'item')}; in {report.seconds:.1f} s"

@@ -73,10 +73,10 @@ async def test_words_are_found_in_any_script_case_and_accent(
     assert await found(store, query) == ["k"]
 
 
-async def test_neighbouring_cjk_characters_are_one_word(store: Store) -> None:
-    await fill(store, "北海道と東方の京", "東京")
+async def test_neighbouring_characters_of_han_stand_before_single_ones(store: Store) -> None:
+    await fill(store, "北海道と東方の京", "東京", "西")
 
-    assert await found(store, "東京") == ["k001"]
+    assert await found(store, "東京") == ["k001", "k000"]
     assert await found(store, "北海道") == ["k000"]
 
 

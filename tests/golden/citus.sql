@@ -2615,7 +2615,8 @@ SELECT count(*) AS count_1
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE threads.tenant = $1::VARCHAR
-AND deltas.search_text IS NULL
+AND (deltas.search_text IS NULL
+  OR substr(deltas.search_text, 1, 1) != '#')
 AND (deltas.kind NOT IN ('write'))
 
 -- maintenance.words.find_words(kind=logs)
@@ -2631,9 +2632,11 @@ UPDATE deltas
 SET search_text=$1::VARCHAR
 WHERE deltas.log_id = $2::UUID
 AND deltas.seq = $3::BIGINT
-AND deltas.search_text IS NULL
-AND deltas.codec = $4::VARCHAR
-AND deltas.checksum = $5::BIGINT
+AND (deltas.search_text IS NULL
+  OR substr(deltas.search_text, 1, 1) != '#')
+AND coalesce(length(deltas.search_text), 0) = $4::INTEGER
+AND deltas.codec = $5::VARCHAR
+AND deltas.checksum = $6::BIGINT
 
 -- maintenance.words.give_item_words()
 UPDATE store_items
@@ -2647,14 +2650,15 @@ AND store_items.checksum = $8::BIGINT
 
 -- maintenance.words.list_wordless(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
-  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, deltas.search_text,
   octet_length(deltas.payload) AS stored
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
 JOIN checkpoints ON checkpoints.log_id = deltas.log_id
 AND checkpoints.seq = deltas.seq
 WHERE threads.tenant = $1::VARCHAR
-AND deltas.search_text IS NULL
+AND (deltas.search_text IS NULL
+  OR substr(deltas.search_text, 1, 1) != '#')
 AND (deltas.kind NOT IN ('write'))
 AND (deltas.log_id, deltas.seq) > ($2::UUID, $3::BIGINT)
 ORDER BY deltas.log_id, deltas.seq
@@ -3142,6 +3146,48 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 
+-- search.text.count_item_terms(below=False)
+WITH hits AS (
+  SELECT asked.term AS term, store_items.key AS key
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER
+  AND store_items.namespace = $5::VARCHAR)
+SELECT hits.term, count(*) AS occurrences
+FROM hits
+GROUP BY hits.term
+
+-- search.text.count_log_terms(below=False)
+WITH hits AS (
+  SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
+  FROM (
+    SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+    FROM (
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+      LIMIT ALL
+      OFFSET 0) AS asked
+    JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
+    WHERE deltas.search_text IS NOT NULL
+    AND deltas.tenant = $2::VARCHAR) AS found
+  JOIN threads ON threads.log_id = found.log_id
+  WHERE threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR)
+SELECT hits.term, count(*) AS occurrences
+FROM hits
+GROUP BY hits.term
+
 -- search.text.narrowed_items(below=False)
 WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
@@ -3227,8 +3273,8 @@ WITH hits AS (
   FROM (
     SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
     FROM (
-      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_1(term)
       LIMIT ALL
       OFFSET 0) AS asked
     JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
@@ -3241,53 +3287,61 @@ found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
-worth AS (
+common AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2) THEN 0
+  WHEN (found.occurrences < 4) THEN 1
+  WHEN (found.occurrences < 8) THEN 2
+  WHEN (found.occurrences < 16) THEN 3
+  WHEN (found.occurrences < 32) THEN 4
+  WHEN (found.occurrences < 64) THEN 5
+  WHEN (found.occurrences < 128) THEN 6
+  WHEN (found.occurrences < 256) THEN 7
+  WHEN (found.occurrences < 512) THEN 8
+  WHEN (found.occurrences < 1024) THEN 9
   WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
+  WHEN (found.occurrences < 4096) THEN 11
+  WHEN (found.occurrences < 8192) THEN 12
+  WHEN (found.occurrences < 16384) THEN 13
+  WHEN (found.occurrences < 32768) THEN 14
+  WHEN (found.occurrences < 65536) THEN 15
+  WHEN (found.occurrences < 131072) THEN 16
+  WHEN (found.occurrences < 262144) THEN 17
+  WHEN (found.occurrences < 524288) THEN 18
+  WHEN (found.occurrences < 1048576) THEN 19
+  ELSE 20 END AS bits
   FROM found),
+scale AS (
+  SELECT max(common.bits) AS most, min(common.bits) AS least
+  FROM common),
+worth AS (
+  SELECT common.term AS term,
+    ((scale.most - common.bits) + 1) * ((scale.most - common.bits) + 1) * $1::INTEGER + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS weight, (scale.most + 2) * (scale.most + 2) * $1::INTEGER + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS missing
+  FROM common
+  JOIN scale ON scale.most > -1),
 ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.weight) AS weight
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  GROUP BY hits.log_id, hits.seq HAVING count(*) >= $5::INTEGER), best AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.weight AS weight
   FROM ranked
   JOIN checkpoints ON checkpoints.log_id = ranked.log_id
   AND checkpoints.seq = ranked.seq
   JOIN threads ON threads.log_id = ranked.log_id
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.weight DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.weight AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.weight) + max(worth.missing) * ($1::INTEGER - count(*)), 1) AS coalesce_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
 FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+ORDER BY best.weight DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
 -- search.text.search_entries(scope=namespace, weighed=False, one=False)
@@ -3296,8 +3350,8 @@ WITH hits AS (
   FROM (
     SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
     FROM (
-      SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+      SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+      FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_1(term)
       LIMIT ALL
       OFFSET 0) AS asked
     JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
@@ -3310,63 +3364,72 @@ found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
-worth AS (
+common AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2) THEN 0
+  WHEN (found.occurrences < 4) THEN 1
+  WHEN (found.occurrences < 8) THEN 2
+  WHEN (found.occurrences < 16) THEN 3
+  WHEN (found.occurrences < 32) THEN 4
+  WHEN (found.occurrences < 64) THEN 5
+  WHEN (found.occurrences < 128) THEN 6
+  WHEN (found.occurrences < 256) THEN 7
+  WHEN (found.occurrences < 512) THEN 8
+  WHEN (found.occurrences < 1024) THEN 9
   WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
+  WHEN (found.occurrences < 4096) THEN 11
+  WHEN (found.occurrences < 8192) THEN 12
+  WHEN (found.occurrences < 16384) THEN 13
+  WHEN (found.occurrences < 32768) THEN 14
+  WHEN (found.occurrences < 65536) THEN 15
+  WHEN (found.occurrences < 131072) THEN 16
+  WHEN (found.occurrences < 262144) THEN 17
+  WHEN (found.occurrences < 524288) THEN 18
+  WHEN (found.occurrences < 1048576) THEN 19
+  ELSE 20 END AS bits
   FROM found),
+scale AS (
+  SELECT max(common.bits) AS most, min(common.bits) AS least
+  FROM common),
+worth AS (
+  SELECT common.term AS term,
+    ((scale.most - common.bits) + 1) * ((scale.most - common.bits) + 1) * $1::INTEGER + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS weight, (scale.most + 2) * (scale.most + 2) * $1::INTEGER + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS missing
+  FROM common
+  JOIN scale ON scale.most > -1),
 ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.weight) AS weight
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  GROUP BY hits.log_id, hits.seq HAVING count(*) >= $5::INTEGER), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.weight AS weight
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
   JOIN threads ON threads.log_id = ranked.log_id
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
   AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+  ORDER BY ranked.weight DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.weight AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.weight) + max(worth.missing) * ($1::INTEGER - count(*)), 1) AS coalesce_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
 FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+ORDER BY best.weight DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_items(below=False, weighed=False, one=False, words=False)
 WITH hits AS (
   SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
   FROM (
-    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
-        anon_2.term) AS query
+    SELECT anon_1.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
     FROM unnest((
-        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
     LIMIT ALL
     OFFSET 0) AS asked
   JOIN store_items ON ((to_tsvector('simple', CASE
@@ -3381,49 +3444,58 @@ found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
-worth AS (
+common AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2) THEN 0
+  WHEN (found.occurrences < 4) THEN 1
+  WHEN (found.occurrences < 8) THEN 2
+  WHEN (found.occurrences < 16) THEN 3
+  WHEN (found.occurrences < 32) THEN 4
+  WHEN (found.occurrences < 64) THEN 5
+  WHEN (found.occurrences < 128) THEN 6
+  WHEN (found.occurrences < 256) THEN 7
+  WHEN (found.occurrences < 512) THEN 8
+  WHEN (found.occurrences < 1024) THEN 9
   WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
+  WHEN (found.occurrences < 4096) THEN 11
+  WHEN (found.occurrences < 8192) THEN 12
+  WHEN (found.occurrences < 16384) THEN 13
+  WHEN (found.occurrences < 32768) THEN 14
+  WHEN (found.occurrences < 65536) THEN 15
+  WHEN (found.occurrences < 131072) THEN 16
+  WHEN (found.occurrences < 262144) THEN 17
+  WHEN (found.occurrences < 524288) THEN 18
+  WHEN (found.occurrences < 1048576) THEN 19
+  ELSE 20 END AS bits
   FROM found),
+scale AS (
+  SELECT max(common.bits) AS most, min(common.bits) AS least
+  FROM common),
+worth AS (
+  SELECT common.term AS term,
+    ((scale.most - common.bits) + 1) * ((scale.most - common.bits) + 1) * $1::INTEGER + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS weight, (scale.most + 2) * (scale.most + 2) * $1::INTEGER + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS missing
+  FROM common
+  JOIN scale ON scale.most > -1),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
-    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+    hits.expires_at AS expires_at, sum(worth.weight) AS weight
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  GROUP BY hits.namespace, hits.key, hits.updated_at,
+    hits.expires_at HAVING count(*) >= $7::INTEGER), best AS MATERIALIZED (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.expires_at AS expires_at, ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.weight AS weight
   FROM ranked
   WHERE ranked.expires_at IS NULL
-  OR ranked.expires_at > $7::TIMESTAMP WITH TIME ZONE
-  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
-  LIMIT $8::INTEGER
-  OFFSET $9::INTEGER)
-SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+  OR ranked.expires_at > $8::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.weight DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $9::INTEGER
+  OFFSET $10::INTEGER)
+SELECT best.namespace, best.key, CAST(best.weight AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.weight) + max(worth.missing) * ($1::INTEGER - count(*)), 1) AS coalesce_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
 FROM best
-ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+ORDER BY best.weight DESC, best.updated_at DESC, best.namespace, best.key
 
 -- store.read.count_items(below=False)
 SELECT count(*) AS count_1

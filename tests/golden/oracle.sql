@@ -2418,7 +2418,8 @@ SELECT count(*) AS count_1
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE threads.tenant = :k_tenant
-AND deltas.search_text IS NULL
+AND (deltas.search_text IS NULL
+  OR substr(deltas.search_text, 1, 1) != '#')
 AND (deltas.kind NOT IN ('write'))
 
 -- maintenance.words.find_words(kind=logs)
@@ -2434,7 +2435,9 @@ UPDATE deltas
 SET search_text=:p_search_text
 WHERE deltas.log_id = :k_log_id
 AND deltas.seq = :p_seq
-AND deltas.search_text IS NULL
+AND (deltas.search_text IS NULL
+  OR substr(deltas.search_text, 1, 1) != '#')
+AND coalesce(length(deltas.search_text), 0) = :p_was_length
 AND deltas.codec = :p_was_codec
 AND deltas.checksum = :p_was_checksum
 
@@ -2450,14 +2453,15 @@ AND store_items.checksum = :p_was_checksum
 
 -- maintenance.words.list_wordless(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
-  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, deltas.search_text,
   length(deltas.payload) AS stored
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
 JOIN checkpoints ON checkpoints.log_id = deltas.log_id
 AND checkpoints.seq = deltas.seq
 WHERE threads.tenant = :k_tenant
-AND deltas.search_text IS NULL
+AND (deltas.search_text IS NULL
+  OR substr(deltas.search_text, 1, 1) != '#')
 AND (deltas.kind NOT IN ('write'))
 AND deltas.log_id >= :p_log_id
 AND (deltas.log_id > :p_log_id
@@ -2820,6 +2824,33 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 
+-- search.text.count_item_terms(below=False)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.key AS key
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path)
+SELECT hits.term, count(*) AS occurrences
+FROM hits
+GROUP BY hits.term
+
+-- search.text.count_log_terms(below=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace)
+SELECT hits.term, count(*) AS occurrences
+FROM hits
+GROUP BY hits.term
+
 -- search.text.narrowed_items(below=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
@@ -2907,38 +2938,46 @@ found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
-worth AS (
+common AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2) THEN 0
+  WHEN (found.occurrences < 4) THEN 1
+  WHEN (found.occurrences < 8) THEN 2
+  WHEN (found.occurrences < 16) THEN 3
+  WHEN (found.occurrences < 32) THEN 4
+  WHEN (found.occurrences < 64) THEN 5
+  WHEN (found.occurrences < 128) THEN 6
+  WHEN (found.occurrences < 256) THEN 7
+  WHEN (found.occurrences < 512) THEN 8
+  WHEN (found.occurrences < 1024) THEN 9
   WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
+  WHEN (found.occurrences < 4096) THEN 11
+  WHEN (found.occurrences < 8192) THEN 12
+  WHEN (found.occurrences < 16384) THEN 13
+  WHEN (found.occurrences < 32768) THEN 14
+  WHEN (found.occurrences < 65536) THEN 15
+  WHEN (found.occurrences < 131072) THEN 16
+  WHEN (found.occurrences < 262144) THEN 17
+  WHEN (found.occurrences < 524288) THEN 18
+  WHEN (found.occurrences < 1048576) THEN 19
+  ELSE 20 END AS bits
   FROM found),
+scale AS (
+  SELECT max(common.bits) AS most, min(common.bits) AS least
+  FROM common),
+worth AS (
+  SELECT common.term AS term,
+    ((scale.most - common.bits) + 1) * ((scale.most - common.bits) + 1) * :p_terms + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS weight, (scale.most + 2) * (scale.most + 2) * :p_terms + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS missing
+  FROM common
+  JOIN scale ON scale.most > -1),
 ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.weight) AS weight
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
+  GROUP BY hits.log_id, hits.seq HAVING count(*) >= :p_least),
 best AS (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.weight AS weight
   FROM ranked
   JOIN checkpoints ON checkpoints.log_id = ranked.log_id
   AND checkpoints.seq = ranked.seq
@@ -2946,15 +2985,15 @@ best AS (
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+  ORDER BY ranked.weight DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+SELECT best.log_id, best.seq, CAST(best.weight AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.weight) + max(worth.missing) * (:p_terms - count(*)), 1) AS coalesce_1
     FROM worth) AS FLOAT) AS score
 FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+ORDER BY best.weight DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
 -- search.text.search_entries(scope=namespace, weighed=False, one=False)
@@ -2971,38 +3010,46 @@ found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
-worth AS (
+common AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2) THEN 0
+  WHEN (found.occurrences < 4) THEN 1
+  WHEN (found.occurrences < 8) THEN 2
+  WHEN (found.occurrences < 16) THEN 3
+  WHEN (found.occurrences < 32) THEN 4
+  WHEN (found.occurrences < 64) THEN 5
+  WHEN (found.occurrences < 128) THEN 6
+  WHEN (found.occurrences < 256) THEN 7
+  WHEN (found.occurrences < 512) THEN 8
+  WHEN (found.occurrences < 1024) THEN 9
   WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
+  WHEN (found.occurrences < 4096) THEN 11
+  WHEN (found.occurrences < 8192) THEN 12
+  WHEN (found.occurrences < 16384) THEN 13
+  WHEN (found.occurrences < 32768) THEN 14
+  WHEN (found.occurrences < 65536) THEN 15
+  WHEN (found.occurrences < 131072) THEN 16
+  WHEN (found.occurrences < 262144) THEN 17
+  WHEN (found.occurrences < 524288) THEN 18
+  WHEN (found.occurrences < 1048576) THEN 19
+  ELSE 20 END AS bits
   FROM found),
+scale AS (
+  SELECT max(common.bits) AS most, min(common.bits) AS least
+  FROM common),
+worth AS (
+  SELECT common.term AS term,
+    ((scale.most - common.bits) + 1) * ((scale.most - common.bits) + 1) * :p_terms + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS weight, (scale.most + 2) * (scale.most + 2) * :p_terms + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS missing
+  FROM common
+  JOIN scale ON scale.most > -1),
 ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.weight) AS weight
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
+  GROUP BY hits.log_id, hits.seq HAVING count(*) >= :p_least),
 best AS (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.weight AS weight
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -3011,14 +3058,14 @@ best AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
   AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  ORDER BY ranked.weight DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.weight AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.weight) + max(worth.missing) * (:p_terms - count(*)), 1) AS coalesce_1
     FROM worth) AS FLOAT) AS score
 FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+ORDER BY best.weight DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_items(below=False, weighed=False, one=False, words=False)
 WITH hits AS (
@@ -3034,50 +3081,58 @@ found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
-worth AS (
+common AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2) THEN 0
+  WHEN (found.occurrences < 4) THEN 1
+  WHEN (found.occurrences < 8) THEN 2
+  WHEN (found.occurrences < 16) THEN 3
+  WHEN (found.occurrences < 32) THEN 4
+  WHEN (found.occurrences < 64) THEN 5
+  WHEN (found.occurrences < 128) THEN 6
+  WHEN (found.occurrences < 256) THEN 7
+  WHEN (found.occurrences < 512) THEN 8
+  WHEN (found.occurrences < 1024) THEN 9
   WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
+  WHEN (found.occurrences < 4096) THEN 11
+  WHEN (found.occurrences < 8192) THEN 12
+  WHEN (found.occurrences < 16384) THEN 13
+  WHEN (found.occurrences < 32768) THEN 14
+  WHEN (found.occurrences < 65536) THEN 15
+  WHEN (found.occurrences < 131072) THEN 16
+  WHEN (found.occurrences < 262144) THEN 17
+  WHEN (found.occurrences < 524288) THEN 18
+  WHEN (found.occurrences < 1048576) THEN 19
+  ELSE 20 END AS bits
   FROM found),
+scale AS (
+  SELECT max(common.bits) AS most, min(common.bits) AS least
+  FROM common),
+worth AS (
+  SELECT common.term AS term,
+    ((scale.most - common.bits) + 1) * ((scale.most - common.bits) + 1) * :p_terms + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS weight, (scale.most + 2) * (scale.most + 2) * :p_terms + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS missing
+  FROM common
+  JOIN scale ON scale.most > -1),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
-    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+    hits.expires_at AS expires_at, sum(worth.weight) AS weight
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at HAVING count(*) >= :p_least),
 best AS (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.expires_at AS expires_at, ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.weight AS weight
   FROM ranked
   WHERE ranked.expires_at IS NULL
   OR ranked.expires_at > :p_now
-  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  ORDER BY ranked.weight DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+SELECT best.namespace, best.key, CAST(best.weight AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.weight) + max(worth.missing) * (:p_terms - count(*)), 1) AS coalesce_1
     FROM worth) AS FLOAT) AS score
 FROM best
-ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+ORDER BY best.weight DESC, best.updated_at DESC, best.namespace, best.key
 
 -- store.no_upsert.insert_item()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,

@@ -2577,9 +2577,9 @@ AND NOT EXISTS (
   FROM deltas_search
   WHERE deltas_search.rowid = deltas.rowid
   AND deltas_search MATCH 'scope : "' || 'x' || lower(hex(deltas.tenant)) || '" AND search_text : ' || '("' || replace(CASE
-    WHEN length(deltas.search_text) <= 200 THEN deltas.search_text
-    ELSE rtrim(rtrim(substr(deltas.search_text, 1, 200), replace(substr(deltas.search_text, 1, 200),
-            ' ', ''))) END, ' ', '" AND "') || '")')
+    WHEN length(ltrim(deltas.search_text, '# ')) <= 200 THEN ltrim(deltas.search_text, '# ')
+    ELSE rtrim(rtrim(substr(ltrim(deltas.search_text, '# '), 1, 200),
+          replace(substr(ltrim(deltas.search_text, '# '), 1, 200), ' ', ''))) END, ' ', '" AND "') || '")')
 ORDER BY seq
 
 -- maintenance.verify.text_indexes.read_index_state()
@@ -2600,7 +2600,8 @@ SELECT count(*) AS count_1
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE threads.tenant = ?
-AND deltas.search_text IS NULL
+AND (deltas.search_text IS NULL
+  OR substr(deltas.search_text, 1, 1) != '#')
 AND (deltas.kind NOT IN ('write'))
 
 -- maintenance.words.find_words(kind=logs)
@@ -2617,7 +2618,9 @@ UPDATE deltas
 SET search_text=?
 WHERE deltas.log_id = ?
 AND deltas.seq = ?
-AND deltas.search_text IS NULL
+AND (deltas.search_text IS NULL
+  OR substr(deltas.search_text, 1, 1) != '#')
+AND coalesce(length(deltas.search_text), 0) = ?
 AND deltas.codec = ?
 AND deltas.checksum = ?
 
@@ -2633,14 +2636,15 @@ AND store_items.checksum = ?
 
 -- maintenance.words.list_wordless(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
-  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, deltas.search_text,
   length(deltas.payload) AS stored
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id LEFT OUTER
 JOIN checkpoints ON checkpoints.log_id = deltas.log_id
 AND checkpoints.seq = deltas.seq
 WHERE threads.tenant = ?
-AND deltas.search_text IS NULL
+AND (deltas.search_text IS NULL
+  OR substr(deltas.search_text, 1, 1) != '#')
 AND (deltas.kind NOT IN ('write'))
 AND (deltas.log_id, deltas.seq) > (?, ?)
 ORDER BY deltas.log_id, deltas.seq
@@ -3119,6 +3123,65 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
 
+-- search.text.count_item_terms(below=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT value AS query, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || value
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND store_items.tenant = ?
+    AND store_items.namespace = ?))
+SELECT hits.term, count(*) AS occurrences
+FROM hits
+GROUP BY hits.term
+
+-- search.text.count_log_terms(below=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT value AS query, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || value
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?)
+SELECT hits.term, count(*) AS occurrences
+FROM hits
+GROUP BY hits.term
+
 -- search.text.narrowed_items(below=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
@@ -3202,15 +3265,15 @@ AND deltas.kind IN ('entry')
 -- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+    SELECT value AS query, (
       SELECT count(*)
       FROM (
         SELECT 1
         FROM deltas_search
-        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        WHERE deltas_search MATCH 'search_text : ' || value
         LIMIT 200 )) < 200 AS few
     FROM json_each(?)), asked AS MATERIALIZED (
-    SELECT query, phrase, few, CASE
+    SELECT query, few, CASE
     WHEN few THEN ''
     ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
     FROM given)
@@ -3222,45 +3285,51 @@ WITH hits AS (
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE (asked.phrase IS NULL
-    OR instr(deltas.search_text, asked.phrase) > 0)
-  AND threads.tenant = ?
+  WHERE threads.tenant = ?
   AND threads.namespace = ?),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
-worth AS (
+common AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2) THEN 0
+  WHEN (found.occurrences < 4) THEN 1
+  WHEN (found.occurrences < 8) THEN 2
+  WHEN (found.occurrences < 16) THEN 3
+  WHEN (found.occurrences < 32) THEN 4
+  WHEN (found.occurrences < 64) THEN 5
+  WHEN (found.occurrences < 128) THEN 6
+  WHEN (found.occurrences < 256) THEN 7
+  WHEN (found.occurrences < 512) THEN 8
+  WHEN (found.occurrences < 1024) THEN 9
   WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
+  WHEN (found.occurrences < 4096) THEN 11
+  WHEN (found.occurrences < 8192) THEN 12
+  WHEN (found.occurrences < 16384) THEN 13
+  WHEN (found.occurrences < 32768) THEN 14
+  WHEN (found.occurrences < 65536) THEN 15
+  WHEN (found.occurrences < 131072) THEN 16
+  WHEN (found.occurrences < 262144) THEN 17
+  WHEN (found.occurrences < 524288) THEN 18
+  WHEN (found.occurrences < 1048576) THEN 19
+  ELSE 20 END AS bits
   FROM found),
+scale AS (
+  SELECT max(common.bits) AS most, min(common.bits) AS least
+  FROM common),
+worth AS (
+  SELECT common.term AS term,
+    ((scale.most - common.bits) + 1) * ((scale.most - common.bits) + 1) * ? + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS weight, (scale.most + 2) * (scale.most + 2) * ? + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS missing
+  FROM common
+  JOIN scale ON scale.most > -1),
 ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.weight) AS weight
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  GROUP BY hits.log_id, hits.seq HAVING count(*) >= ?), best AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.weight AS weight
   FROM ranked
   JOIN checkpoints ON checkpoints.log_id = ranked.log_id
   AND checkpoints.seq = ranked.seq
@@ -3268,29 +3337,29 @@ ranked AS (
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+  ORDER BY ranked.weight DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT ?
   OFFSET ?)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+SELECT best.log_id, best.seq, CAST(best.weight AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.weight) + max(worth.missing) * (? - count(*)), 1) AS coalesce_1
       FROM worth) AS FLOAT) + 0.0) AS score
 FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+ORDER BY best.weight DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
 -- search.text.search_entries(scope=namespace, weighed=False, one=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+    SELECT value AS query, (
       SELECT count(*)
       FROM (
         SELECT 1
         FROM deltas_search
-        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        WHERE deltas_search MATCH 'search_text : ' || value
         LIMIT 200 )) < 200 AS few
     FROM json_each(?)), asked AS MATERIALIZED (
-    SELECT query, phrase, few, CASE
+    SELECT query, few, CASE
     WHEN few THEN ''
     ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
     FROM given)
@@ -3302,45 +3371,51 @@ WITH hits AS (
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE (asked.phrase IS NULL
-    OR instr(deltas.search_text, asked.phrase) > 0)
-  AND threads.tenant = ?
+  WHERE threads.tenant = ?
   AND threads.namespace = ?),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
-worth AS (
+common AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2) THEN 0
+  WHEN (found.occurrences < 4) THEN 1
+  WHEN (found.occurrences < 8) THEN 2
+  WHEN (found.occurrences < 16) THEN 3
+  WHEN (found.occurrences < 32) THEN 4
+  WHEN (found.occurrences < 64) THEN 5
+  WHEN (found.occurrences < 128) THEN 6
+  WHEN (found.occurrences < 256) THEN 7
+  WHEN (found.occurrences < 512) THEN 8
+  WHEN (found.occurrences < 1024) THEN 9
   WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
+  WHEN (found.occurrences < 4096) THEN 11
+  WHEN (found.occurrences < 8192) THEN 12
+  WHEN (found.occurrences < 16384) THEN 13
+  WHEN (found.occurrences < 32768) THEN 14
+  WHEN (found.occurrences < 65536) THEN 15
+  WHEN (found.occurrences < 131072) THEN 16
+  WHEN (found.occurrences < 262144) THEN 17
+  WHEN (found.occurrences < 524288) THEN 18
+  WHEN (found.occurrences < 1048576) THEN 19
+  ELSE 20 END AS bits
   FROM found),
+scale AS (
+  SELECT max(common.bits) AS most, min(common.bits) AS least
+  FROM common),
+worth AS (
+  SELECT common.term AS term,
+    ((scale.most - common.bits) + 1) * ((scale.most - common.bits) + 1) * ? + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS weight, (scale.most + 2) * (scale.most + 2) * ? + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS missing
+  FROM common
+  JOIN scale ON scale.most > -1),
 ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.weight) AS weight
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  GROUP BY hits.log_id, hits.seq HAVING count(*) >= ?), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.weight AS weight
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -3349,27 +3424,27 @@ ranked AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
   AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  ORDER BY ranked.weight DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT ?
   OFFSET ?)
-SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.weight AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.weight) + max(worth.missing) * (? - count(*)), 1) AS coalesce_1
       FROM worth) AS FLOAT) + 0.0) AS score
 FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+ORDER BY best.weight DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_items(below=False, weighed=False, one=False, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+    SELECT value AS query, (
       SELECT count(*)
       FROM (
         SELECT 1
         FROM store_items_search
-        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        WHERE store_items_search MATCH 'search_text : ' || value
         LIMIT 200 )) < 200 AS few
     FROM json_each(?)), asked AS MATERIALIZED (
-    SELECT query, phrase, few, CASE
+    SELECT query, few, CASE
     WHEN few THEN ?
     ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
     FROM given)
@@ -3378,62 +3453,67 @@ WITH hits AS (
   CROSS
   JOIN store_items_search ON store_items_search MATCH asked.wanted
   WHERE NOT asked.few
-  AND asked.phrase IS NULL
   OR EXISTS (
     SELECT 1
     FROM store_items
     WHERE store_items.rowid = store_items_search.rowid
-    AND (asked.phrase IS NULL
-      OR instr(store_items.search_text, asked.phrase) > 0)
     AND store_items.tenant = ?
     AND store_items.namespace = ?)),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
-worth AS (
+common AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2) THEN 0
+  WHEN (found.occurrences < 4) THEN 1
+  WHEN (found.occurrences < 8) THEN 2
+  WHEN (found.occurrences < 16) THEN 3
+  WHEN (found.occurrences < 32) THEN 4
+  WHEN (found.occurrences < 64) THEN 5
+  WHEN (found.occurrences < 128) THEN 6
+  WHEN (found.occurrences < 256) THEN 7
+  WHEN (found.occurrences < 512) THEN 8
+  WHEN (found.occurrences < 1024) THEN 9
   WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
+  WHEN (found.occurrences < 4096) THEN 11
+  WHEN (found.occurrences < 8192) THEN 12
+  WHEN (found.occurrences < 16384) THEN 13
+  WHEN (found.occurrences < 32768) THEN 14
+  WHEN (found.occurrences < 65536) THEN 15
+  WHEN (found.occurrences < 131072) THEN 16
+  WHEN (found.occurrences < 262144) THEN 17
+  WHEN (found.occurrences < 524288) THEN 18
+  WHEN (found.occurrences < 1048576) THEN 19
+  ELSE 20 END AS bits
   FROM found),
+scale AS (
+  SELECT max(common.bits) AS most, min(common.bits) AS least
+  FROM common),
+worth AS (
+  SELECT common.term AS term,
+    ((scale.most - common.bits) + 1) * ((scale.most - common.bits) + 1) * ? + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS weight, (scale.most + 2) * (scale.most + 2) * ? + ((scale.most - scale.least) + 1) * ((scale.most - scale.least) + 1) AS missing
+  FROM common
+  JOIN scale ON scale.most > -1),
 ranked AS (
-  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  SELECT hits.row_at AS row_at, sum(worth.weight) AS weight
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at), best AS MATERIALIZED (
+  GROUP BY hits.row_at HAVING count(*) >= ?), best AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items."key" AS "key",
-    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+    store_items.updated_at AS updated_at, ranked.weight AS weight, ranked.row_at AS row_at
   FROM ranked
   JOIN store_items ON store_items.rowid = ranked.row_at
   WHERE store_items.expires_at IS NULL
   OR store_items.expires_at > ?
-  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  ORDER BY ranked.weight DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
   LIMIT ?
   OFFSET ?)
-SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+SELECT best.namespace, best."key", CAST(best.weight AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.weight) + max(worth.missing) * (? - count(*)), 1) AS coalesce_1
       FROM worth) AS FLOAT) + 0.0) AS score
 FROM best
-ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+ORDER BY best.weight DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- store.read.count_items(below=False)
 SELECT count(*) AS count_1

@@ -797,8 +797,8 @@ class Checkpointer(Generic[State]):
 
         Each is as `get_metadata` gives it, with ``snippet`` and ``score``, 0 to 1. The best scores
         the share of the query that it holds, rare words counting more; the others score in
-        proportion to it, by BM25. Accents and case do not matter, Chinese, Japanese and Korean
-        words are found, and nothing in *query* is an operator. A query without words finds nothing.
+        proportion to it, by BM25. Words are compared and ranked as `Store.search` compares them. A
+        query without words finds nothing.
         With *below* the namespaces under this one are included, in one ranking:
         `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
         each has its state under ``data``, as it is stored: one more read for each.

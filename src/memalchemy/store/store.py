@@ -1127,8 +1127,10 @@ class Store:
                 first 1,000 are.
             explain: report in ``plans`` how the hits were found.
 
-        Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
-        *query* is an operator. A query without words finds nothing by words.
+        Accents and case do not matter, scripts without spaces need none, and nothing in *query* is
+        an operator. Of a long query the 32 rarest words are looked for. Where few items are found,
+        other forms of the words follow, with scores of at most .45. A query without words finds
+        nothing by words.
 
         Raises:
             StoreCapabilityError: a vector of *query* is needed, and there is no embedder; or the

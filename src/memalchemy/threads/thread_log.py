@@ -641,8 +641,8 @@ class ThreadLog:
     ) -> list[EntryHit]:
         """Return entries that hold words of *query*, best first; of one thread, or of all.
 
-        Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
-        *query* is an operator. A query without words finds nothing.
+        Words are compared and ranked as `Store.search` compares them. A query without words finds
+        nothing.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.

@@ -57,6 +57,17 @@ EXAMPLES = (
     "nbclient==0.11.0",
     "ipykernel==7.4.0",
 )
+# Packages of translated programs, whose catalogues are read and whose code is not.
+CATALOGUES = (
+    "django==5.2.19",
+    "django-allauth==65.22.1",
+    "djangorestframework==3.18.3",
+    "plone.app.locales==7.0.4",
+    "pretix==2026.8.0",
+    "sphinx==9.0.4",
+    "wagtail==8.0.1",
+    "weblate==5.14.3",
+)
 CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
     "tests/integrations/test_conformance.py",
@@ -412,6 +423,21 @@ def changelog(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Measured ratios against other libraries, 1 on a miss: `nox -s bench -- --threads FILE`."""
     _benchmark(session)
+
+
+@nox.session(name="search-quality", default=False)
+def search_quality(session: nox.Session) -> None:
+    """Measure what searches by words find in fifty languages, and write docs/search-quality.md."""
+    session.install(".", "icu4py==1.2.0")
+    session.install("--no-deps", *CATALOGUES)
+    session.run(
+        "python",
+        "-m",
+        "benchmarks.search_quality",
+        "--page",
+        "docs/search-quality.md",
+        *session.posargs,
+    )
 
 
 @nox.session(name="bench-check", default=False)

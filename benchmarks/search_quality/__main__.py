@@ -8,11 +8,15 @@ import json
 import sys
 import tempfile
 from collections import defaultdict
+from datetime import UTC, datetime
 from pathlib import Path
 
+import memalchemy
 from benchmarks.search_quality.catalogues import catalogues, messages
+from benchmarks.search_quality.page import page
 from benchmarks.search_quality.questions import MESSAGES, chosen, questions
 from memalchemy import Database, Store
+from memalchemy.search.ranking import OTHER_FORMS
 
 NAMESPACE = ("messages",)
 
@@ -21,7 +25,7 @@ async def measure(language: str, texts: list[str], url: str) -> dict[str, list[f
     """Return recall at ten and mean reciprocal rank by the kind of question.
 
     Of words that occur nowhere it is the share that found something, and the share that found it
-    with a score of a half or more.
+    as it is written, and not only other forms of it.
     """
     stored, left = chosen(texts, language)
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -33,7 +37,7 @@ async def measure(language: str, texts: list[str], url: str) -> dict[str, list[f
             hits = await store.search(NAMESPACE, query, 10)
             if answer is None:
                 score = hits[0].score if hits else None
-                found[kind].append((float(bool(hits)), float((score or 0) >= 0.5)))
+                found[kind].append((float(bool(hits)), float((score or 0) > OTHER_FORMS)))
             else:
                 keys = [hit.key for hit in hits]
                 rank = keys.index(str(answer)) + 1 if str(answer) in keys else 0
@@ -61,7 +65,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("languages", nargs="*", help="languages to measure; all without any")
     parser.add_argument("--json", type=Path, help="write the results to a file")
+    parser.add_argument("--page", type=Path, help="write the page to a file")
     given = parser.parse_args()
     results = asyncio.run(main(given.languages))
     if given.json is not None:
         given.json.write_text(json.dumps(results, indent=1))
+    if given.page is not None:
+        text = page(results, version=memalchemy.__version__, measured=datetime.now(UTC).date())
+        given.page.write_text(text)

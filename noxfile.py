@@ -428,7 +428,7 @@ def bench(session: nox.Session) -> None:
 @nox.session(name="search-quality", default=False)
 def search_quality(session: nox.Session) -> None:
     """Measure what searches by words find in fifty languages, and write docs/search-quality.md."""
-    session.install(".", "icu4py==1.2.0")
+    session.install(".[words]")
     session.install("--no-deps", *CATALOGUES)
     session.run(
         "python",

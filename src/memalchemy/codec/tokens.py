@@ -11,7 +11,7 @@ agree about what matches. How a text is cut depends on its script:
 - An emoji is a token, named by its code point.
 
 A query is cut alike. A run of characters asks for its pairs; one character alone asks for the
-tokens that begin with it.
+tokens that begin with it. Where ICU finds words in the run, each word is a run of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
+
+from memalchemy.codec.word_borders import split_at_borders
 
 TOKENIZER = 2
 """The version of these rules. Words that another version has made are not found by this one."""
@@ -138,13 +140,17 @@ def query_terms(query: str) -> list[Term]:
     folded = _fold(query)
     for piece in _WORDS.findall(folded):
         for units, word in runs(piece):
-            if len(units) == 1:
-                found[Term(units[0], prefix=True)] = None
-            elif units:
-                found |= dict.fromkeys(map(Term, map("".join, pairwise(units))))
-            elif len(word) <= MAX_TOKEN:
+            for one in split_at_borders(units) if units else ():
+                found |= dict.fromkeys(_terms_of_run(one))
+            if word and len(word) <= MAX_TOKEN:
                 found[Term(lowered(word))] = None
     return list(found)
+
+
+def _terms_of_run(units: list[str]) -> list[Term]:
+    if len(units) == 1:
+        return [Term(units[0], prefix=True)]
+    return [Term(pair) for pair in map("".join, pairwise(units))]
 
 
 def runs(piece: str) -> Iterator[tuple[list[str], str]]:

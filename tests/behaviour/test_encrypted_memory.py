@@ -85,13 +85,15 @@ async def test_no_key_confirms_a_guess_of_what_was_said(opened: Open) -> None:
     manager = memalchemy.LLMMemoryManager(db)
     for name in ("ada", "eve"):
         await facts.learn(name, [user(said)])
+        await facts.add(name, "have an ILLNESS")
+        await facts.add(name, "have an illness!")
     await manager.on_session_end([user("I'm a nurse")])
     with manager.scoped(("users", "eve")):
         await manager.on_session_end([user("I'm a nurse")])
 
     keys = [row["key"] for row in await readable(db)]
-    assert len({*keys}) == len(keys) == 4, "nor that of one user's what another has said"
-    for guess in (said, "i have an illness", "I'm a nurse"):
+    assert len({*keys}) == len(keys) == 6, "nor that of one user's what another has said"
+    for guess in (said, "i have an illness", "have an illness", "I'm a nurse"):
         digest = hashlib.sha256(guess.encode()).hexdigest()
         assert not any(digest[:12] in key for key in keys)
     assert all(re.fullmatch(r"(fact|user_context)_[0-9a-f]{12,24}", key) for key in keys)

@@ -69,6 +69,83 @@ async def test_a_fact_of_the_same_id_is_replaced(facts: UserMemoryStore) -> None
     assert (found.content, found.topics) == ("likes coffee", ())
 
 
+async def test_a_text_is_added_as_a_fact_of_a_user(facts: UserMemoryStore) -> None:
+    added = await facts.add("ada", "User likes green tea")
+
+    assert (added.user_id, added.content, added.topics) == ("ada", "User likes green tea", ())
+    assert (added.confidence, added.source_conversation_id) == (1.0, None)
+    assert await facts.list("ada") == [added]
+    assert await facts.get("ada", added.memory_id) == added
+    assert await facts.search("ada", "tea") == [added]
+    assert await facts.list("bob") == []
+    more = await facts.add(
+        "ada", "lives in Oslo", topics=["home"], confidence=0.5, conversation_id="c1"
+    )
+    assert (more.topics, more.confidence, more.source_conversation_id) == (("home",), 0.5, "c1")
+    assert await facts.add(more) == more
+
+
+async def test_the_same_words_added_again_are_one_fact_that_was_seen_again(
+    facts: UserMemoryStore,
+) -> None:
+    first = await facts.add("ada", "User likes green tea.", topics=["drinks"], confidence=0.4)
+    learnt = await facts.learn("ada", [], extract=lambda messages: ["user likes green tea"])
+    again = await facts.add("ada", " USER likes green tea!", topics=["taste"], confidence=0.9)
+    weaker = await facts.add("ada", "User likes green tea", confidence=0.1)
+
+    assert len({first.memory_id, learnt[0].memory_id, again.memory_id, weaker.memory_id}) == 1
+    assert math.isclose(learnt[0].confidence, 0.5, abs_tol=0.001)
+    assert math.isclose(again.confidence, 0.9, abs_tol=0.001)
+    assert math.isclose(weaker.confidence, 1.0, abs_tol=0.001)
+    assert (again.content, again.topics) == ("User likes green tea.", ("drinks", "taste"))
+    assert again.created_at == first.created_at
+    assert again.last_seen_at > first.last_seen_at
+    assert await facts.count("ada") == 1
+    other = await facts.add("bob", "User likes green tea")
+    assert other.confidence == 1.0
+
+
+async def test_one_text_added_many_times_at_once_is_one_fact(facts: UserMemoryStore) -> None:
+    await asyncio.gather(*(facts.add("ada", "likes tea", topics=[f"{n}"]) for n in range(5)))
+
+    (found,) = await facts.list("ada")
+    assert sorted(found.topics) == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "error"),
+    [
+        (("ada",), {}, TypeError),
+        (("ada", None), {}, TypeError),
+        (("ada", 7), {}, TypeError),
+        (("ada", b"tea"), {}, TypeError),
+        (("ada", ["tea"]), {}, TypeError),
+        (("ada", fact("1", "tea")), {}, TypeError),
+        ((fact("1", "tea"), "tea"), {}, TypeError),
+        ((fact("1", "tea"),), {"topics": ["drinks"]}, TypeError),
+        ((fact("1", "tea"),), {"confidence": 0.5}, TypeError),
+        ((fact("1", "tea"),), {"conversation_id": "c1"}, TypeError),
+        ((7, "tea"), {}, TypeError),
+        ((None, "tea"), {}, TypeError),
+        (("", "tea"), {}, ValueError),
+        ((" ", "tea"), {}, ValueError),
+        (("ada", ""), {}, ValueError),
+        (("ada", " \n"), {}, ValueError),
+        (("ada", "tea"), {"topics": "drinks"}, TypeError),
+        (("ada", "tea"), {"topics": [7]}, TypeError),
+        (("ada", "tea"), {"confidence": 2}, ValueError),
+        (("ada", "tea"), {"confidence": "high"}, TypeError),
+    ],
+)
+async def test_what_is_no_fact_is_not_added(
+    facts: UserMemoryStore, given: tuple[Any, ...], more: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        await facts.add(*given, **more)
+
+    assert await facts.list("ada") == []
+
+
 async def test_no_operation_touches_the_facts_of_another_user(facts: UserMemoryStore) -> None:
     await facts.add(fact("1", "ada's tea", "ada"))
     await facts.add(fact("1", "bob's tea", "bob"))
@@ -144,14 +221,14 @@ async def test_words_are_found_in_any_order_case_script_and_in_topics(
     assert await facts.search("ada", "zeppelin") == []
 
 
-async def test_relevance_and_confidence_both_count(facts: UserMemoryStore) -> None:
+async def test_relevance_counts_and_then_confidence(facts: UserMemoryStore) -> None:
     await facts.add(fact("sure", "green things", confidence=0.9))
     await facts.add(fact("unsure", "green things", confidence=0.3))
     await facts.add(fact("fitting", "green tea", confidence=0.8))
     await facts.add(fact("doubted", "green tea", confidence=0.05))
 
-    assert ids(await facts.search("ada", "green tea")) == ["fitting", "sure", "unsure", "doubted"]
-    assert ids(await facts.search("ada", "green tea", 2)) == ["fitting", "sure"]
+    assert ids(await facts.search("ada", "green tea")) == ["fitting", "doubted", "sure", "unsure"]
+    assert ids(await facts.search("ada", "green tea", 2)) == ["fitting", "doubted"]
     assert await facts.search("ada", "green tea", 0) == []
     with pytest.raises(ValueError, match="negative"):
         await facts.search("ada", "tea", -1)

@@ -20,11 +20,12 @@ from xml.sax.saxutils import escape, quoteattr
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memalchemy._transactions import transaction_of
-from memalchemy.contracts import Seconds, StoreItem, check_limit
+from memalchemy.contracts import SearchHit, Seconds, StoreItem, check_limit
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import EpisodeNotFoundError, TooLarge
 from memalchemy.keys import MAX_ID_CHARACTERS, check_name, check_namespace, encode_id
 from memalchemy.memory._encryption import search_mode
+from memalchemy.memory._relevance import relevant_hits
 from memalchemy.memory._user_functions import awaited
 from memalchemy.store import DELETE, Store
 from memalchemy.store.embedding import Embedder
@@ -333,7 +334,9 @@ class EpisodeStore(BaseEpisodeStore):
         if mode is None and more.keys() <= {"connection"}:
             return await self.recent(limit, **more)
         if mode is None and more.keys() <= {"connection", "filter"}:
-            hits = await self.store.search(self.namespace, limit=limit, **more)
+            hits: list[SearchHit] = await self.store.search(self.namespace, limit=limit, **more)
+        elif mode is not None and more.keys() <= {"connection", "filter", "threshold"}:
+            hits = await relevant_hits(self.store, [self.namespace], query, limit, **more)
         else:
             arguments = {"mode": mode or "text", "limit": limit, **more}
             hits = await self.store.search(self.namespace, query, **arguments)

@@ -10,6 +10,7 @@ from typing import Any
 
 from memalchemy.codec.tokens import tokens
 from memalchemy.contracts import Seconds, check_query, to_timedelta
+from memalchemy.errors import InvalidArgument
 from memalchemy.keys import check_list
 from memalchemy.memory._encryption import NameFunction
 from memalchemy.memory.prompt_block import escape_text
@@ -21,7 +22,7 @@ REINFORCEMENT = 0.1
 """Confidence that a fact gains when it is seen again."""
 
 EXTRACTED_ID = "fact_"
-"""Prefix of the ids of facts that were extracted."""
+"""Prefix of the ids of facts that were extracted, or added as texts."""
 
 EXTRACTED_CONFIDENCE = 0.8
 """Confidence of a fact that was extracted, unless the extraction gives another."""
@@ -103,7 +104,7 @@ def build_memory_context(facts: Iterable[MemoryFact]) -> str:
 def fact_from(
     extracted: Any, user_id: str, conversation_id: str | None, name_of: NameFunction
 ) -> MemoryFact:
-    """Create a fact from what was extracted: a text, a mapping with ``content``, or a fact.
+    """Create a fact from a text, a mapping with ``content``, or a fact that was extracted.
 
     The id is a name made from the words, so that the same words have the same id.
 
@@ -119,7 +120,7 @@ def fact_from(
         raise TypeError("a fact that was extracted must be a text, or a mapping with its content")
     content = given["content"].strip()
     if not content:
-        raise ValueError("a fact that was extracted is empty")
+        raise InvalidArgument("a fact is empty; its content must hold a text")
     return MemoryFact(
         memory_id=f"{EXTRACTED_ID}{name_of(normalised_words(content), 24)}",
         user_id=user_id,

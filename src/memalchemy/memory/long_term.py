@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
-from itertools import zip_longest
 from typing import Any
 
-from memalchemy.contracts import StoreItem, check_limit
+from memalchemy.contracts import SearchHit, StoreItem, check_limit
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.keys import check_list
-from memalchemy.memory._encryption import name_function, search_mode
+from memalchemy.memory._encryption import name_function
 from memalchemy.memory._keyword_extraction import keyword_memories
+from memalchemy.memory._relevance import interleave, relevant_hits
 from memalchemy.memory._scopes import (
     Namespace,
     NamespaceResolver,
@@ -180,8 +180,8 @@ class LLMMemoryManager(BaseMemoryManager):
     ) -> list[Memory]:
         """Return memories of every type, at most *limit*, the last saved first.
 
-        With *query* those that match it come first: the best of each namespace and type, then the
-        second best, and so on. If there are not enough, the last saved follow. In an encrypted
+        With *query* those that match it come first, the most relevant before the others; of equal
+        ones the types take turns. If there are not enough, the last saved follow. In an encrypted
         database that holds nothing readable to search, only the last saved are returned. Several
         namespaces take turns. Memories of two namespaces with one key are two memories, unless
         they have the same content.
@@ -268,19 +268,19 @@ class LLMMemoryManager(BaseMemoryManager):
         query: str,
         limit: int,
         connection: HostConnection | None,
-    ) -> list[StoreItem]:
-        """Search each namespace and type; the scores of several searches do not compare."""
-        mode = search_mode(self.store)
-        if mode is None:
-            return []
+    ) -> list[SearchHit]:
+        """Search the memories of all types of each namespace; the namespaces take turns."""
         rankings = [
-            await self.store.search(
-                (*prefix, type_.value), query, mode=mode, limit=limit, connection=connection
+            await relevant_hits(
+                self.store,
+                [(*prefix, type_.value) for type_ in MemoryType],
+                query,
+                limit,
+                connection=connection,
             )
             for prefix in prefixes
-            for type_ in MemoryType
         ]
-        return _interleave(rankings)
+        return interleave(rankings)
 
     async def _newest_in_turn(
         self, prefixes: list[Namespace], limit: int, connection: HostConnection | None
@@ -292,7 +292,7 @@ class LLMMemoryManager(BaseMemoryManager):
             for type_ in MemoryType:
                 items += await self._newest_of_namespace((*prefix, type_.value), limit, connection)
             by_namespace.append(sorted(items, key=_save_order, reverse=True)[:limit])
-        return _interleave(by_namespace)
+        return interleave(by_namespace)
 
     async def _newest_of_namespace(
         self, namespace: Namespace, limit: int | None, connection: HostConnection | None
@@ -340,11 +340,6 @@ class LLMMemoryManager(BaseMemoryManager):
 
     def _event_fields(self) -> dict[str, Any]:
         return {"tenant": self.store.db.tenant}
-
-
-def _interleave(lists: Sequence[Sequence[StoreItem]]) -> list[StoreItem]:
-    """Return the first item of each list, then the second of each, and so on."""
-    return [item for rank in zip_longest(*lists) for item in rank if item is not None]
 
 
 def _save_order(item: StoreItem) -> tuple[Any, int]:

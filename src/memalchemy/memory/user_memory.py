@@ -6,18 +6,19 @@ Every method takes the user's id: no fact is found, changed or removed without i
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from memalchemy.contracts import Seconds, StoreItem, check_limit, check_query
+from memalchemy.contracts import SearchHit, Seconds, StoreItem, check_limit, check_query
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.events import operation
 from memalchemy.keys import check_namespace
 from memalchemy.memory._encryption import name_function, search_mode
 from memalchemy.memory._fact_extraction import Extract, facts_of_turn
+from memalchemy.memory._relevance import relevant_hits
 from memalchemy.memory.facts import (
     EXTRACTED_ID,
     HALF_LIFE,
@@ -44,6 +45,10 @@ from memalchemy.store import LEAVE, Store
 
 PAGE = 500
 
+CONFIDENCE_SHARE = 0.05
+"""The part of its relevance that a fact without any confidence loses. With more, facts that do not
+fit come before one that fits and was not seen for long (`benchmarks.memory_relevance`)."""
+
 # The method `list` hides the type inside the class.
 Facts = list[MemoryFact]
 InjectedMessages = list[Any]
@@ -53,7 +58,8 @@ class Candidate(NamedTuple):
     """Fact found by a search.
 
     Attributes:
-        rank: relevance times confidence.
+        rank: what the facts are ordered by: relevance, less what a lack of confidence takes of it;
+            without a query the confidence.
         bound: the highest rank that a fact found after this one may have.
     """
 
@@ -99,14 +105,35 @@ class UserMemoryStore:
     def __repr__(self) -> str:
         return f"UserMemoryStore({self.store!r})"
 
-    async def add(self, fact: MemoryFact, *, connection: HostConnection | None = None) -> None:
-        """Store a fact. One with the same owner and id is replaced.
+    async def add(
+        self,
+        fact: MemoryFact | str,
+        content: str | None = None,
+        *,
+        topics: Iterable[str] = (),
+        confidence: float = 1.0,
+        conversation_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> MemoryFact:
+        """Store a fact and return it: ``add(fact)``, or ``add(user_id, content)``.
+
+        ``add(fact)`` replaces a fact with the same owner and id.
+
+        ``add(user_id, content)`` makes a fact of a text, with the other arguments as its fields and
+        an id made from its words. The same words again, whatever their case and punctuation, are
+        not stored twice: the known fact was seen again. It is reinforced, to at least *confidence*,
+        and gains *topics*.
 
         Raises:
-            TooLarge: its id or its owner's is too long to be a key.
+            ValueError, TypeError: this is neither a fact, nor a user's id and a text.
+            TooLarge: an id is too long to be a key.
         """
         if not isinstance(fact, MemoryFact):
-            raise TypeError(f"add takes a MemoryFact, not a {type(fact).__name__}")
+            return await self._add_text(
+                check_user(fact), content, topics, confidence, conversation_id, connection
+            )
+        if content is not None or topics or confidence != 1.0 or conversation_id is not None:
+            raise TypeError("a MemoryFact is added as it is, without other arguments")
         await self.store.put(
             self._namespace_of(fact.user_id),
             fact.memory_id,
@@ -114,6 +141,7 @@ class UserMemoryStore:
             index=self._indexed_fields,
             connection=connection,
         )
+        return fact
 
     async def get(
         self, user_id: str, memory_id: str, *, connection: HostConnection | None = None
@@ -133,9 +161,10 @@ class UserMemoryStore:
     ) -> Facts:
         """Return at most *top_k* of the user's facts that hold words of *query*, the best first.
 
-        Facts are ordered by relevance times confidence. With an embedder they are found by meaning
-        as well. An empty query finds all facts, ordered by confidence. Of equal ones the last seen
-        comes first.
+        Facts are ordered by their relevance, of which a lack of confidence takes up to 5 %.
+        With an embedder facts are found by meaning as well, and the relevance is the mean of both.
+        An empty query finds all facts, ordered by confidence. Of equal ones the last seen comes
+        first.
 
         Raises:
             CapabilityMissing: there is a query, and the database is encrypted and holds neither
@@ -302,11 +331,29 @@ class UserMemoryStore:
             for one in extracted:
                 fact = fact_from(one, user_id, conversation_id, name_of)
                 if not isinstance(one, MemoryFact):
-                    id_ = known.get(normalised_words(fact.content), fact.memory_id)
-                    fact = replace(fact, memory_id=id_)
-                learnt.append(await self._add_or_reinforce(fact, connection))
+                    fact = _with_known_id(fact, known)
+                learnt.append(await self._add_or_reinforce(fact, 0.0, connection))
             event.name, event.details["facts"] = "memory.facts.extracted", len(learnt)
         return learnt
+
+    async def _add_text(
+        self,
+        user_id: str,
+        content: Any,
+        topics: Iterable[str],
+        confidence: float,
+        conversation_id: str | None,
+        connection: HostConnection | None,
+    ) -> MemoryFact:
+        topics = check_topics(topics)
+        if not isinstance(content, str):
+            what = "nothing" if content is None else f"a {type(content).__name__}"
+            raise TypeError(f"add takes a MemoryFact, or a user's id and a text, not {what}")
+        given = {"content": content, "topics": topics, "confidence": confidence}
+        name_of = name_function(self.store, self._namespace_of(user_id))
+        fact = fact_from(given, user_id, conversation_id, name_of)
+        fact = _with_known_id(fact, await self._ids_by_words(user_id, connection))
+        return await self._add_or_reinforce(fact, fact.confidence, connection)
 
     async def _matching_facts(
         self,
@@ -316,17 +363,26 @@ class UserMemoryStore:
         connection: HostConnection | None,
     ) -> AsyncGenerator[Candidate]:
         """Yield the facts that match *query*, the most relevant first."""
-        mode, offset = search_mode(self.store) or "text", 0
-        while True:
-            hits = await self.store.search(
-                namespace, query, mode=mode, limit=PAGE, offset=offset, connection=connection
-            )
+        if self.store.embedder is not None:
+            hits = await relevant_hits(self.store, [namespace], query, PAGE, connection=connection)
             for hit in hits:
-                fact, score = self._to_rounded_fact(hit, now), hit.score or 0.0
-                yield Candidate(fact, score * fact.confidence, bound=score)
-            if len(hits) < PAGE or mode != "text":  # other searches rank each page by itself
+                yield self._to_candidate(hit, now)
+            return
+        offset = 0
+        while True:
+            page = await self.store.search(
+                namespace, query, limit=PAGE, offset=offset, connection=connection
+            )
+            for hit in page:
+                yield self._to_candidate(hit, now)
+            if len(page) < PAGE:
                 return
             offset += PAGE
+
+    def _to_candidate(self, hit: SearchHit, now: datetime) -> Candidate:
+        fact, relevance = self._to_rounded_fact(hit, now), hit.score or 0.0
+        lost = CONFIDENCE_SHARE * (1 - fact.confidence)
+        return Candidate(fact, relevance * (1 - lost), bound=relevance)
 
     async def _all_facts(
         self, namespace: tuple[str, ...], now: datetime, connection: HostConnection | None
@@ -357,13 +413,16 @@ class UserMemoryStore:
         }
 
     async def _add_or_reinforce(
-        self, fact: MemoryFact, connection: HostConnection | None
+        self, fact: MemoryFact, least: float, connection: HostConnection | None
     ) -> MemoryFact:
+        """Store *fact*, or reinforce the one of its id to a confidence of at *least* so much."""
+
         def merge(known: MemoryFact | None) -> MemoryFact:
             if known is None:
                 return fact
             topics = tuple(dict.fromkeys((*known.topics, *fact.topics)))
-            return replace(known.reinforce(half_life=self.half_life), topics=topics)
+            seen = known.reinforce(half_life=self.half_life)
+            return replace(seen, topics=topics, confidence=max(seen.confidence, least))
 
         merged = await self._change_fact(fact.user_id, fact.memory_id, merge, connection)
         assert merged is not None
@@ -426,6 +485,11 @@ def _to_value(fact: MemoryFact) -> dict[str, Any]:
         "last_seen_at": fact.last_seen_at,
         "source_conversation_id": fact.source_conversation_id,
     }
+
+
+def _with_known_id(fact: MemoryFact, known: Mapping[str, str]) -> MemoryFact:
+    """Return a fact with the id by which its words are known, if they are."""
+    return replace(fact, memory_id=known.get(normalised_words(fact.content), fact.memory_id))
 
 
 def _last_seen(fact: MemoryFact) -> tuple[datetime, str]:

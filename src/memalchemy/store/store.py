@@ -1190,7 +1190,7 @@ class Store:
         embedding: Any | None = None,
         model: str | None = None,
         connection: HostConnection | None = None,
-    ) -> list[StoreItem]:
+    ) -> list[SearchHit]:
         """Return the hits of each namespace, at most *limit* of each, in the order of *namespaces*.
 
         Otherwise as `search`; the embedder is called once.
@@ -1199,7 +1199,7 @@ class Store:
             embedding = await self._vector(query, None)
             if embedding is None and mode == "vector":
                 return []
-        found: list[StoreItem] = []
+        found: list[SearchHit] = []
         for namespace in check_list(namespaces, "namespaces"):
             found += await self.search(
                 namespace,

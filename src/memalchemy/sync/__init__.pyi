@@ -2237,8 +2237,8 @@ class LLMMemoryManager:
     ) -> list[Memory]:
         """Return memories of every type, at most *limit*, the last saved first.
 
-        With *query* those that match it come first: the best of each namespace and type, then the
-        second best, and so on. If there are not enough, the last saved follow. In an encrypted
+        With *query* those that match it come first, the most relevant before the others; of equal
+        ones the types take turns. If there are not enough, the last saved follow. In an encrypted
         database that holds nothing readable to search, only the last saved are returned. Several
         namespaces take turns. Memories of two namespaces with one key are two memories, unless
         they have the same content.
@@ -3687,7 +3687,7 @@ class Store:
         embedding: Any | None = None,
         model: str | None = None,
         connection: HostConnection | None = None,
-    ) -> list[StoreItem]:
+    ) -> list[SearchHit]:
         """Return the hits of each namespace, at most *limit* of each, in the order of *namespaces*.
 
         Otherwise as `search`; the embedder is called once.
@@ -4201,11 +4201,28 @@ class UserMemoryStore:
         half_life: Seconds | None = ...,
         namespace: Sequence[str] = ("facts",),
     ) -> None: ...
-    def add(self, fact: MemoryFact, *, connection: HostConnection | None = None) -> None:
-        """Store a fact. One with the same owner and id is replaced.
+    def add(
+        self,
+        fact: MemoryFact | str,
+        content: str | None = None,
+        *,
+        topics: Iterable[str] = (),
+        confidence: float = 1.0,
+        conversation_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> MemoryFact:
+        """Store a fact and return it: ``add(fact)``, or ``add(user_id, content)``.
+
+        ``add(fact)`` replaces a fact with the same owner and id.
+
+        ``add(user_id, content)`` makes a fact of a text, with the other arguments as its fields and
+        an id made from its words. The same words again, whatever their case and punctuation, are
+        not stored twice: the known fact was seen again. It is reinforced, to at least *confidence*,
+        and gains *topics*.
 
         Raises:
-            TooLarge: its id or its owner's is too long to be a key.
+            ValueError, TypeError: this is neither a fact, nor a user's id and a text.
+            TooLarge: an id is too long to be a key.
         """
 
     def clear(self, user_id: str, *, connection: HostConnection | None = None) -> int:
@@ -4304,9 +4321,10 @@ class UserMemoryStore:
     ) -> Facts:
         """Return at most *top_k* of the user's facts that hold words of *query*, the best first.
 
-        Facts are ordered by relevance times confidence. With an embedder they are found by meaning
-        as well. An empty query finds all facts, ordered by confidence. Of equal ones the last seen
-        comes first.
+        Facts are ordered by their relevance, of which a lack of confidence takes up to 5 %.
+        With an embedder facts are found by meaning as well, and the relevance is the mean of both.
+        An empty query finds all facts, ordered by confidence. Of equal ones the last seen comes
+        first.
 
         Raises:
             CapabilityMissing: there is a query, and the database is encrypted and holds neither

@@ -26,6 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, select, update
 
+import memalchemy
 from golden.watch import Watch
 from memalchemy import Checkpointer, Database, Store, ThreadLog, VectorStore
 from memalchemy.codec.tokens import Term
@@ -36,6 +37,7 @@ from memalchemy.search.text import CANDIDATES, OPENING
 from memalchemy.transfer import copy
 
 NS = ("texts",)
+FACTS = ("facts", "ada")
 ABOUT = "refund policy refund policy"
 PAGE = "Welcome to the shop. " + "We sell lamps, chairs and tables to the whole world. " * 20
 MENTION = f"{PAGE} Our refund policy is below. {PAGE}"
@@ -319,6 +321,50 @@ async def test_hits_beyond_the_candidates_follow_with_lower_scores(db: Database)
     assert len({hit.position for hit in entries}) == number
     scores = [hit.score for hit in entries]
     assert scores == sorted(scores, reverse=True)
+
+
+MENTIONS = (
+    "a long note that mentions tea once among many other words of the day {}",
+    "User mentioned tea on day {}",
+    "Tea at noon, day {}",
+    f"{{}} {PAGE} tea {PAGE}",
+)
+
+
+@pytest.mark.parametrize("mention", MENTIONS, ids=["note", "fact", "short", "page"])
+async def test_an_old_exact_memory_comes_before_hundreds_of_newer_mentions(
+    db: Database, mention: str
+) -> None:
+    number = 900
+    store, facts = memalchemy.Store(db), memalchemy.UserMemoryStore(db)
+    documents = memalchemy.VectorStore(db)
+    await store.put(NS, "best", "tea tea tea")
+    await store.put_batch([(NS, f"k{n:04}", mention.format(n)) for n in range(number)])
+    best = await facts.add("ada", "likes tea")
+    value = await store.get(FACTS, best.memory_id)
+    await store.put_batch(
+        [(FACTS, f"k{n:04}", value | {"content": mention.format(n)}) for n in range(number)]
+    )
+    await documents.upsert("tea tea tea", id="best")
+    await store.put_batch([(("documents",), f"k{n:04}", mention.format(n)) for n in range(number)])
+
+    for query in ("tea", "Tea!", "tea ceremony"):
+        hits = await store.search(NS, query, 5)
+        assert hits[0].key == "best"
+        assert len(await store.search(NS, query, number + 99)) == number + 1
+        assert [hit.id for hit in await documents.search(query, k=1)] == ["best"]
+        assert await facts.search("ada", query, 1) == [best]
+
+
+async def test_of_items_as_long_the_newest_come_first(store: Store) -> None:
+    number = CANDIDATES + 200
+    for first in range(0, number, 100):
+        batch = range(first, first + 100)
+        await store.put_batch([(NS, f"k{number - n:04}", f"tea {n % 10}") for n in batch])
+
+    for query in ("tea", "tea ceremony"):
+        hits = await store.search(NS, query, number)
+        assert [hit.key for hit in hits] == [f"k{n:04}" for n in range(1, number + 1)]
 
 
 async def test_a_word_deep_in_a_long_text_is_found_after_those_that_begin_with_it(

@@ -3070,7 +3070,8 @@ ORDER BY best.weight DESC, best.stored_at DESC, best.seq DESC, best.thread_id DE
 -- search.text.search_items(below=False, weighed=False, one=False, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
-    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    length(store_items.search_text) AS text_size
   FROM (
     SELECT listed.term
     FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
@@ -3115,24 +3116,26 @@ worth AS (
   JOIN scale ON scale.most > -1),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
-    hits.expires_at AS expires_at, sum(worth.weight) AS weight
+    hits.expires_at AS expires_at, hits.text_size AS text_size, sum(worth.weight) AS weight
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at HAVING count(*) >= :p_least),
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at,
+    hits.text_size HAVING count(*) >= :p_least),
 best AS (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.expires_at AS expires_at, ranked.weight AS weight
+    ranked.expires_at AS expires_at, ranked.text_size AS text_size, ranked.weight AS weight
   FROM ranked
   WHERE ranked.expires_at IS NULL
   OR ranked.expires_at > :p_now
-  ORDER BY ranked.weight DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  ORDER BY ranked.weight DESC, FLOOR(ranked.text_size / 8), ranked.updated_at DESC, ranked.namespace,
+    ranked.key
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT best.namespace, best.key, CAST(best.weight AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.weight) + max(worth.missing) * (:p_terms - count(*)), 1) AS coalesce_1
     FROM worth) AS FLOAT) AS score
 FROM best
-ORDER BY best.weight DESC, best.updated_at DESC, best.namespace, best.key
+ORDER BY best.weight DESC, FLOOR(best.text_size / 8), best.updated_at DESC, best.namespace, best.key
 
 -- store.no_upsert.insert_item()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,

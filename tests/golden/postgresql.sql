@@ -3763,7 +3763,8 @@ ORDER BY best.weight DESC, best.stored_at DESC, best.seq DESC, best.thread_id DE
 -- search.text.search_items(below=False, weighed=False, one=False, words=False)
 WITH hits AS (
   SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
-    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    octet_length(store_items.search_text) AS text_size
   FROM (
     SELECT anon_1.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
         anon_1.term) AS query
@@ -3816,17 +3817,18 @@ worth AS (
   JOIN scale ON scale.most > -1),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
-    hits.expires_at AS expires_at, sum(worth.weight) AS weight
+    hits.expires_at AS expires_at, hits.text_size AS text_size, sum(worth.weight) AS weight
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key, hits.updated_at,
-    hits.expires_at HAVING count(*) >= $6::INTEGER), best AS MATERIALIZED (
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at,
+    hits.text_size HAVING count(*) >= $6::INTEGER), best AS MATERIALIZED (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.expires_at AS expires_at, ranked.weight AS weight
+    ranked.expires_at AS expires_at, ranked.text_size AS text_size, ranked.weight AS weight
   FROM ranked
   WHERE ranked.expires_at IS NULL
   OR ranked.expires_at > $7::TIMESTAMP WITH TIME ZONE
-  ORDER BY ranked.weight DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  ORDER BY ranked.weight DESC, ranked.text_size / 8, ranked.updated_at DESC, ranked.namespace,
+    ranked.key
   LIMIT (
     SELECT $8::INTEGER AS anon_3)
   OFFSET (
@@ -3835,7 +3837,7 @@ SELECT best.namespace, best.key, CAST(best.weight AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.weight) + max(worth.missing) * ($1::INTEGER - count(*)), 1) AS coalesce_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
 FROM best
-ORDER BY best.weight DESC, best.updated_at DESC, best.namespace, best.key
+ORDER BY best.weight DESC, best.text_size / 8, best.updated_at DESC, best.namespace, best.key
 
 -- store.one_statement.put_item_without_vectors(expected=any)
 WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,

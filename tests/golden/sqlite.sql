@@ -3501,19 +3501,21 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.row_at HAVING count(*) >= ?), best AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items."key" AS "key",
-    store_items.updated_at AS updated_at, ranked.weight AS weight, ranked.row_at AS row_at
+    store_items.updated_at AS updated_at, length(CAST(store_items.search_text AS BLOB)) AS text_size,
+    ranked.weight AS weight, ranked.row_at AS row_at
   FROM ranked
   JOIN store_items ON store_items.rowid = ranked.row_at
   WHERE store_items.expires_at IS NULL
   OR store_items.expires_at > ?
-  ORDER BY ranked.weight DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  ORDER BY ranked.weight DESC, length(CAST(store_items.search_text AS BLOB)) / 8,
+    store_items.updated_at DESC, store_items.namespace, store_items."key"
   LIMIT ?
   OFFSET ?)
 SELECT best.namespace, best."key", CAST(best.weight AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.weight) + max(worth.missing) * (? - count(*)), 1) AS coalesce_1
       FROM worth) AS FLOAT) + 0.0) AS score
 FROM best
-ORDER BY best.weight DESC, best.updated_at DESC, best.namespace, best."key"
+ORDER BY best.weight DESC, best.text_size / 8, best.updated_at DESC, best.namespace, best."key"
 
 -- store.read.count_items(below=False)
 SELECT count(*) AS count_1

@@ -310,8 +310,8 @@ class TextIndexes:
         """Return the binds of `log_hits` beside terms and namespace."""
         return {}
 
-    def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
-        """Return ``term`` and *columns* of the items that hold a term.
+    def item_hits(self, below: bool, columns: Sequence[ColumnElement[Any]]) -> FromClause:
+        """Return ``term`` and *columns*, of the table of items, of the items that hold a term.
 
         Where an index has `Statements.rowid` without reading the item, it is ``term, row_at``. The
         binds are ``terms`` and those of `namespace_binds` and `item_scope_binds`.

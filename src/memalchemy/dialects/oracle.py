@@ -309,12 +309,12 @@ class OracleTextIndexes(TextIndexes):
             .cte("hits")
         )
 
-    def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
+    def item_hits(self, below: bool, columns: Sequence[ColumnElement[Any]]) -> FromClause:
         terms = _terms_table()
         items = StoreItemRow.__table__
         found = func.contains(items.c.search_text, terms.c.term) > 0
         return (
-            select(terms.c.term.label("term"), *(items.c[name] for name in columns))
+            select(terms.c.term.label("term"), *columns)
             .select_from(terms.join(items, found))
             .where(_in_scope(items, below))
             .cte("hits")

@@ -383,7 +383,7 @@ class SQLiteTextIndexes(TextIndexes):
     def log_scope_binds(self, tenant: str) -> Mapping[str, Any]:
         return {"log_scope": f'scope : "x{encode_id(tenant).encode().hex()}"'}
 
-    def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
+    def item_hits(self, below: bool, columns: Sequence[ColumnElement[Any]]) -> FromClause:
         return (
             text(
                 f"{_ITEM_TERMS} SELECT asked.query AS term, store_items_search.rowid AS row_at "  # noqa: S608

@@ -4,9 +4,9 @@ A search takes two steps. SQL finds candidates by their coverage of the query: t
 terms that a row holds, each with a weight. A weight is the square of the inverse document frequency
 (IDF) among the rows found, in whole bits, and a share of the highest: so in a short query each term
 counts, and in a long one the rare terms do. Whole bits need no logarithm, which not every SQLite
-has. Of rows with equal coverage the newest comes first. With one term it is equal for all, and
-nothing is counted: on SQLite only the checkpoints with it that were stored last are read, after
-making sure that they are the newest.
+has. Of items with equal coverage the shortest comes first, of other rows the newest. With one term
+it is equal for all, and nothing is counted: on SQLite only the checkpoints with it that were stored
+last are read, after making sure that they are the newest.
 
 Python then orders the first `CANDIDATES` by coverage and BM25: by how often they hold each term,
 and how long they are. Rows that hold all terms come first. The candidates are the whole collection
@@ -40,6 +40,7 @@ from sqlalchemy import (
     literal_column,
     select,
     tuple_,
+    type_coerce,
 )
 
 from memalchemy.dialects import Dialect, namespace_binds
@@ -54,6 +55,9 @@ from memalchemy.statements import Answer, Program, statement
 
 CANDIDATES = 500
 """Rows that BM25 orders; those beyond follow in the order of SQL."""
+
+SIZE_STEP = 8
+"""Bytes, of a word or two, by which items that are about as long differ."""
 
 FULL_ROWS = 50
 """Rows that one statement returns with all their columns. Of more, only the wanted ones are read
@@ -83,19 +87,20 @@ def search_items(
 ) -> Executable | None:
     """``namespace, key`` of items that hold a term, and ``score``, their share of the query.
 
-    They are ordered by share, then by newest. With *weighed* a row also has the ``opening`` of its
-    search text, and the whole item as `stored` has it if there are at most `FULL_ROWS` rows;
-    otherwise those columns are NULL. A whole item has its *words*, if they are wanted. *one* is for
-    queries of one term. Binds ``terms``, ``p_terms`` (their number), `scope_binds`,
-    `Dialect.item_scope`, ``p_limit``, ``p_offset``.
+    They are ordered by share, then the shortest first, as BM25 orders most of them, and of those
+    that are about as long the newest. With *weighed* a row also has the ``opening`` of its search
+    text, and the whole item as `stored` has it if there are at most `FULL_ROWS` rows; otherwise
+    those columns are NULL. A whole item has its *words*, if they are wanted. *one* is for queries
+    of one term. Binds ``terms``, ``p_terms`` (their number), `scope_binds`, `Dialect.item_scope`,
+    ``p_limit``, ``p_offset``.
     """
     if words and not weighed:
         return None
     whole = (*STORED, *(ITEM.words if words else ()))
     # Without grouping a row can be carried along; otherwise it is read again.
     is_carried = one and weighed and dialect.statements.rowid(ITEMS) is None
-    carried = dict.fromkeys((*whole, "search_text"))
-    hits = dialect.text.item_hits(below, tuple(carried) if is_carried else _ITEM_ORDER)
+    carried = dict.fromkeys((*whole, "search_text") if is_carried else _ITEM_ORDER)
+    hits = dialect.text.item_hits(below, [*(ITEMS.c[name] for name in carried), _size(dialect)])
     found, asked = _weigh_terms(
         hits, [column.name for column in hits.c if column.name != "term"], one
     )
@@ -112,25 +117,26 @@ def search_items(
         if not is_carried:
             query = query.join(ITEMS, _is_item(dialect, best, below))
         query = query.join(few, few.c.number > _integer_literal(0))
-    return query.order_by(*_item_order(best, best))
+    return query.order_by(*_item_order(best, best, best.c.text_size))
 
 
 def _best_items(dialect: Dialect, found: CTE, below: bool) -> Select[Any]:
     """A page of items, with the columns that they are ordered and looked up by."""
     if "namespace" in found.c:
         of: Any = found
+        size: ColumnElement[int] = found.c.text_size
         query: Select[Any] = select(*found.c)
     else:
-        of = ITEMS
+        of, size = ITEMS, _size(dialect)
         columns = (ITEMS.c[name] for name in (*_ITEM, "updated_at"))
         query = (
-            select(*columns, found.c.weight, found.c.row_at)
+            select(*columns, size, found.c.weight, found.c.row_at)
             .select_from(found)
             .join(ITEMS, _is_item(dialect, found, below))
         )
     return (
         query.where(live_item(of), *([not_internal(of)] if below else []))
-        .order_by(*_item_order(found, of))
+        .order_by(*_item_order(found, of, size))
         .limit(dialect.statements.hide_from_planner(bindparam("p_limit", type_=Integer)))
         .offset(dialect.statements.hide_from_planner(bindparam("p_offset", type_=Integer)))
     )
@@ -145,8 +151,14 @@ def _is_item(dialect: Dialect, row: CTE, below: bool) -> ColumnElement[bool]:
     return and_(tenant, *same, *routed_items(dialect, below, ITEMS))
 
 
-def _item_order(found: Any, of: Any) -> list[ColumnElement[Any]]:
-    return [found.c.weight.desc(), of.c.updated_at.desc(), of.c.namespace, of.c.key]
+def _size(dialect: Dialect) -> ColumnElement[int]:
+    length = dialect.statements.byte_length(ITEMS.c.search_text)
+    return type_coerce(length, Integer).label("text_size")
+
+
+def _item_order(found: Any, of: Any, size: ColumnElement[int]) -> list[ColumnElement[Any]]:
+    about = size // _integer_literal(SIZE_STEP)
+    return [found.c.weight.desc(), about, of.c.updated_at.desc(), of.c.namespace, of.c.key]
 
 
 @statement(unproven=FOUND, below=(False, True))
@@ -244,7 +256,7 @@ def count_log_terms(dialect: Dialect, below: bool) -> Executable:
 @statement(unproven=RANKED, below=(False, True))
 def count_item_terms(dialect: Dialect, below: bool) -> Executable:
     """Select each term that items hold, and the number of these items."""
-    return _counted(dialect.text.item_hits(below, ("key",)))
+    return _counted(dialect.text.item_hits(below, [ITEMS.c.key]))
 
 
 def _counted(hits: FromClause) -> Executable:

@@ -145,10 +145,10 @@ class ToyTextIndexes(TextIndexes):
             .cte("hits")
         )
 
-    def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
+    def item_hits(self, below: bool, columns: Sequence[ColumnElement[Any]]) -> FromClause:
         terms = _asked_terms()
         return (
-            select(terms.c.term, *(_ITEMS.c[name] for name in columns))
+            select(terms.c.term, *columns)
             .select_from(terms.join(_ITEMS, _holds(_ITEMS.c.search_text, terms.c.term)))
             .where(in_namespace(_ITEMS, below))
             .cte("hits")

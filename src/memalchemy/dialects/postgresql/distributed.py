@@ -46,7 +46,7 @@ class _CitusTextIndexes(PostgreSQLTextIndexes):
     def unindexed_rows(self, index: str) -> Executable | None:
         return None  # no setting of the coordinator's makes a node use an index
 
-    def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
+    def item_hits(self, below: bool, columns: Sequence[ColumnElement[Any]]) -> FromClause:
         return item_hits_where(columns, *self._routing_conditions(below))
 
     def items_in_scope(self, below: bool) -> FromClause:

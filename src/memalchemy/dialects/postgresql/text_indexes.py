@@ -88,7 +88,7 @@ class PostgreSQLTextIndexes(TextIndexes):
     def are_newest_checkpoints(self, below: bool) -> ColumnElement[int]:
         return literal_column("1", Integer)  # the others are left out
 
-    def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
+    def item_hits(self, below: bool, columns: Sequence[ColumnElement[Any]]) -> FromClause:
         return item_hits_where(columns)
 
     def items_in_scope(self, below: bool) -> FromClause:
@@ -163,13 +163,15 @@ def _tsqueries_of_field(field: FieldTerms) -> Iterator[str]:
     yield f"({OTHERS} & !{field.mark})"
 
 
-def item_hits_where(columns: Sequence[str], *more: ColumnElement[bool]) -> FromClause:
+def item_hits_where(
+    columns: Sequence[ColumnElement[Any]], *more: ColumnElement[bool]
+) -> FromClause:
     """Return `TextIndexes.item_hits` on *more* conditions on an item."""
     given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))
     terms = _select_terms(computed_once(given), within=_scope_tsquery())
     items = StoreItemRow.__table__
     return (
-        select(terms.c.term.label("term"), *(items.c[name] for name in columns))
+        select(terms.c.term.label("term"), *columns)
         .select_from(terms.join(items, _item_vector(items).bool_op("@@")(terms.c.query)))
         # True of every term. Of an array that it does not see the planner expects ten terms,
         # for which it may compile the plan with LLVM, and that takes longer than the search.

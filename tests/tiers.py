@@ -53,6 +53,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "behaviour/test_exit_codes_beside_damage.py",
         "behaviour/test_jobs_beside_damaged_rows.py",
         "behaviour/test_jobs_beside_damaged_rows_on_servers.py",
+        "behaviour/test_memory_relevance_measured.py",
         "behaviour/test_conformance_on_fresh_databases.py",
         "behaviour/test_text_ranking.py",
         "behaviour/test_rebuilding_search_words.py",

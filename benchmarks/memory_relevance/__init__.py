@@ -1,4 +1,4 @@
 """How well a fact about a user is found by a prompt for which it matters, however old it is.
 
-``python -m benchmarks.memory_relevance`` measures with a real sentence model, and prints tables.
+``nox -s memory-relevance`` measures with a real sentence model, and prints tables.
 """

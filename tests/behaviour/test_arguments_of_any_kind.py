@@ -210,6 +210,7 @@ LIKELY: Mapping[str, st.SearchStrategy[Any]] = {
     "prefix": st.sampled_from([False, True, "o", (), ("n",)]),
     "order": st.sampled_from(["newest", "key"]),
     "mode": st.sampled_from(["text", "vector", "hybrid"]),
+    "match": st.sampled_from(["any", "all"]),
     "index": st.none(),
     "embedding": VECTORS,
     "query_embedding": VECTORS,

@@ -346,6 +346,22 @@ def test_one_search_finds_steps_entries_and_items_and_marks_the_words(visit: Ope
     page.wait_for_selector(".empty-title:has-text('No hits')")
 
 
+def test_a_search_finds_all_of_the_words_if_that_is_ticked(visit: Open) -> None:
+    opened = visit()
+    opened.open("search", {"q": "refund zzzyyyxxx"}, ready=".hit")
+    page = opened.page
+    page.get_by_label("all words").check()
+    page.wait_for_selector(".empty-title:has-text('No hits')")
+    assert "match=all" in page.url
+    page.get_by_label("all words").uncheck()
+    page.wait_for_selector(".hit")
+
+    opened.open("store", {"q": "refund zzzyyyxxx", "match": "all"}, ready=".empty-title")
+    assert page.get_by_label("all words").is_checked()
+    page.get_by_label("all words").uncheck()
+    page.wait_for_selector(".item-row")
+
+
 def test_storage_draws_kinds_frameworks_and_tables(visit: Open) -> None:
     opened = visit()
     opened.open("storage", ready=".stacked")

@@ -106,6 +106,13 @@ def test_options_narrow_the_search(talked: str, call: Call) -> None:
         assert places(hits) == found - {ROOT}, options
 
 
+def test_hits_hold_any_of_the_words_or_all(talked: str, call: Call) -> None:
+    for match, found in (("any", {STEP, DEEPER, ROOT, ENTRY, ITEM}), ("all", {STEP, ENTRY, ITEM})):
+        hits = call("search", "gift card", "--match", match, "--db", talked, "--json").json
+        assert places(hits) == found
+    assert call("search", "gift", "--match", "some", "--db", talked).code == 2
+
+
 def test_contradicting_options_are_refused(talked: str, call: Call) -> None:
     for options, why in (
         (("--thread", "support-42", "--in", "items"), "items belong to no thread"),

@@ -334,6 +334,16 @@ def test_a_search_stays_in_its_namespace_without_prefix(memories: Run) -> None:
     assert limited["key"] == "likes"
 
 
+def test_a_search_finds_any_of_the_words_or_all(memories: Run) -> None:
+    words = ("search", "users", "coffee tea", "--prefix", "--json")
+    assert len(memories(*words, "--match", "any").json) == len(memories(*words).json) == 2
+    assert memories(*words, "--match", "all").json == []
+    words = ("search", "users", "green tea", "--prefix", "--json")
+    assert [hit["key"] for hit in memories(*words, "--match", "all").json] == ["likes"]
+    vector = ("search", "users", "--embedding", "[1, 0]", "--match", "all")
+    assert "match= is for the modes text and hybrid" in memories(*vector).err
+
+
 def test_a_search_shows_where_it_found_the_words(memories: Run) -> None:
     answer = memories("search", "users", "coffee", "--prefix", "--explain")
 

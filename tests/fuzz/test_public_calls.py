@@ -102,6 +102,7 @@ USUAL: dict[str, list[Any]] = {
     "offset": [0, 3],
     "filter": [{"text": "some words"}, {"n": {"$gte": 1}}, None],
     "mode": ["text", "vector", "hybrid"],
+    "match": ["any", "all"],
     "embedding": [[1.0, 2.0], None],
     "vector": [[1.0, 2.0]],
     "ttl": [5, 0.5, None, timedelta(seconds=3)],

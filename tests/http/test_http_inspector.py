@@ -580,6 +580,12 @@ async def test_one_search_finds_steps_entries_and_items(db: Database, ask: Any) 
     entry = next(hit for hit in hits if hit["kind"] == "entry")
     assert (entry["thread_id"], entry["namespace"]) == ("thread", ["log"])
     assert (await ask("search", q="!?"))["hits"] == []
+    assert len((await ask("search", q="café", match="all"))["hits"]) == len(hits)
+    assert (await ask("search", q="café zeppelin", match="all"))["hits"] == []
+    assert (await ask("items", q="café zeppelin", match="all"))["items"] == []
+    for name in ("search", "items"):
+        problem = await ask(name, q="café", match="some", status=422)
+        assert problem["detail"] == "match is any or all, not 'some'"
     inspector = Inspector(db)
     only = (await inspector.search("café", kinds=["entry"], thread_id="thread"))["hits"]
     assert {hit["kind"] for hit in only} == {"entry"}

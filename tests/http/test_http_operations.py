@@ -71,6 +71,7 @@ GIVEN: dict[str, Any] = {
     "key": "k/1",
     "keys": {HTTPStore: NAMES, HTTPThreadLog: ["k1", None], HTTPConversation: ["k1"]},
     "limit": 7,
+    "match": "all",
     "message": MESSAGE | {"role": "assistant", "tool_calls": [CALLS]},
     "messages": [MESSAGE],
     "metadata": {"m": 1},

@@ -127,6 +127,33 @@ async def test_a_log_is_written_and_read(
         assert await log.delete("a/b") is False
 
 
+async def test_searches_over_http_find_any_of_the_words_or_all(db: Database, base_url: str) -> None:
+    texts = {"both": "red apple", "one": "red pear"}
+    for name, text in texts.items():
+        await Store(db).put(USERS, name, text)
+        await ThreadLog(db).append(name, text)
+        await Checkpointer(db).save({"text": text}, name)
+    async with (
+        HTTPStore(base_url) as store,
+        HTTPThreadLog(base_url) as log,
+        HTTPCheckpointer(base_url) as checkpointer,
+    ):
+        for match, expected in (("any", {"both", "one"}), ("all", {"both"})):
+            items = await store.search(USERS, "red apple", match=match)
+            assert {hit.key for hit in items} == expected
+            entries = await log.search("red apple", match=match)
+            assert {hit.thread_id for hit in entries} == expected
+            steps = await checkpointer.search("red apple", match=match)
+            assert {hit["thread_id"] for hit in steps} == expected
+        for refused in (
+            lambda: store.search(USERS, "red", match="some"),
+            lambda: log.search("red", match="some"),
+            lambda: checkpointer.search("red", match="some"),
+        ):
+            with pytest.raises(ValueError, match="match is any or all, not 'some'"):
+                await refused()
+
+
 async def test_a_conversation_is_added_to_and_read(db: Database, base_url: str) -> None:
     native = Conversation(db, "t")
     async with HTTPConversation(base_url, "t") as conversation:

@@ -49,6 +49,7 @@ from memalchemy.contracts import (
     Diff,
     ExportRecord,
     LogInfo,
+    Match,
     PendingWrite,
     Progress,
     Retention,
@@ -59,6 +60,7 @@ from memalchemy.contracts import (
     Unset,
     check_flag,
     check_limit,
+    check_match,
     check_query,
     check_time,
     to_lifetime,
@@ -790,6 +792,7 @@ class Checkpointer(Generic[State]):
         limit: int = 10,
         *,
         below: bool = False,
+        match: Match = "any",
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[CheckpointHit]:
@@ -798,8 +801,9 @@ class Checkpointer(Generic[State]):
         Each is as `get_metadata` gives it, with ``snippet`` and ``score``, 0 to 1. The best scores
         the share of the query that it holds, rare words counting more; the others score in
         proportion to it, by BM25. Words are compared and ranked as `Store.search` compares them. A
-        query without words finds nothing.
-        With *below* the namespaces under this one are included, in one ranking:
+        query without words finds nothing. With the *match* ``all`` only checkpoints are found whose
+        step added all words. With *below* the namespaces under this one are included, in one
+        ranking:
         `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
         each has its state under ``data``, as it is stored: one more read for each.
 
@@ -810,7 +814,8 @@ class Checkpointer(Generic[State]):
         """
         limit, below = check_limit(limit), check_flag(below, "below")
         self.db.keyring.check_readable("text", "a search")
-        wanted = WordQuery.of(check_query(query), first_words=self.db.has_first_words)
+        first_words = self.db.has_first_words
+        wanted = WordQuery.of(check_query(query), check_match(match), first_words=first_words)
         if not wanted or not limit:
             return []
         d = self.db.dialect

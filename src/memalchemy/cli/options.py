@@ -144,6 +144,19 @@ class CommonOptions:
 QueryArgument = Annotated[
     str, typer.Argument(metavar="QUERY", help="Words to look for; there are no operators.")
 ]
+
+
+class MatchName(StrEnum):
+    """The words that have to be in what a search finds."""
+
+    ANY = "any"
+    ALL = "all"
+
+
+MatchOption = Annotated[
+    MatchName,
+    typer.Option("--match", help="Find what holds any of the words, or only what holds all."),
+]
 LimitOption = Annotated[
     int, typer.Option("--limit", min=1, metavar="N", help="Largest number of results.")
 ]

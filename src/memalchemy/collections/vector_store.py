@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memalchemy.contracts import SearchHit, Seconds, StoreItem, check_query
+from memalchemy.contracts import Match, SearchHit, Seconds, StoreItem, check_match, check_query
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.keys import check_list, check_namespace
 from memalchemy.search.diversity import diversify, pool_size
@@ -116,6 +116,7 @@ class VectorStore:
         query: str | None = None,
         *,
         k: int = 5,
+        match: Match = "any",
         filter: Mapping[str, Any] | None = None,
         embedding: Any | None = None,
         threshold: float | None = None,
@@ -132,6 +133,8 @@ class VectorStore:
         nothing. In an encrypted database whose words are not readable only the meaning counts.
 
         Args:
+            match: words find documents that hold ``any`` of them, or only those that hold ``all``.
+                Meaning adds others.
             filter: what the metadata must hold: equal values by name, or a filter of
                 `memalchemy.filters`.
             embedding: the vector to look for, in place of the embedder's for *query*.
@@ -147,6 +150,7 @@ class VectorStore:
         """
         check_fraction(alpha, "alpha")
         check_fraction(mmr, "mmr")
+        check_match(match)
         has_words = query is not None and bool(check_query(query).strip())
         if isinstance(k, bool) or not isinstance(k, int):
             raise TypeError(f"k is a whole number, not {type(k).__name__}")
@@ -161,7 +165,7 @@ class VectorStore:
         depth = fusion_depth(pool) if by_meaning and by_words else pool
         rankings = []
         if by_words:
-            rankings.append(await self._search_words(query, wanted, depth, connection))
+            rankings.append(await self._search_words(query, match, wanted, depth, connection))
         if by_meaning:
             text = query if embedding is None else None
             rankings.append(await self._search_meaning(text, embedding, wanted, depth, connection))
@@ -177,12 +181,13 @@ class VectorStore:
     async def _search_words(
         self,
         query: str | None,
+        match: Match,
         wanted: dict[str, Any] | None,
         limit: int,
         connection: HostConnection | None,
     ) -> list[SearchHit]:
         return await self.store.search(
-            self.namespace, query, filter=wanted, limit=limit, connection=connection
+            self.namespace, query, match=match, filter=wanted, limit=limit, connection=connection
         )
 
     async def _search_meaning(

@@ -16,6 +16,7 @@ from memalchemy.contracts import (
     EntryHit,
     ItemOrder,
     LogInfo,
+    Match,
     NewItem,
     SearchHit,
     SearchMode,
@@ -302,8 +303,15 @@ class HTTPCheckpointer(Generic[State]):
             CapabilityMissing: the server does not take one of them; nothing was sent.
         """
 
-    def search(self, query: str, limit: int = 10, *, data: bool = False) -> list[CheckpointHit]:
-        """Find checkpoints whose step added words of *query*, best first.
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        match: Match = "any",
+        data: bool = False,
+    ) -> list[CheckpointHit]:
+        """Find checkpoints whose step added words of *query*, ``any`` or ``all``, best first.
 
         Each has a score and a snippet; with *data*, its state too, under ``data``.
         """
@@ -749,6 +757,7 @@ class HTTPStore:
         *,
         prefix: bool = False,
         mode: SearchMode = "text",
+        match: Match = "any",
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         threshold: float | None = None,
@@ -972,8 +981,12 @@ class HTTPThreadLog:
         limit: int = 10,
         *,
         thread_id: str | None = None,
+        match: Match = "any",
     ) -> list[EntryHit]:
-        """Return entries that hold words of *query*, best first; of one thread, or of all."""
+        """Return entries that hold words of *query*, ``any`` or ``all``, best first.
+
+        Of one thread, or of all.
+        """
 
     def tail(self, thread_id: str, limit: int = 100, *, before: int | None = None) -> list[Entry]:
         """Return the newest *limit* entries, the oldest first; those below position *before*."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memalchemy._version import __version__
+from memalchemy.contracts import Match
 from memalchemy.database import Database, check_database
 from memalchemy.inspection._records import Record
 from memalchemy.inspection.changed_since import ItemScope, list_changes
@@ -296,6 +297,7 @@ class Inspector:
         namespace: Iterable[str] = (),
         query: str = "",
         *,
+        match: Match = "any",
         below: bool = True,
         internal: bool = False,
         cursor: str | None = None,
@@ -304,13 +306,15 @@ class Inspector:
         """Return a page of items, the last written first; with *below* also of lower namespaces.
 
         Items of a large tree of namespaces are in the order of namespaces and keys: see ``order``.
-        With a *query* they are those that hold its words, the best first. Internal items are left
+        With a *query* they are those that hold its words, ``any`` of them or ``all`` as *match*
+        says, the best first. Internal items are left
         out as `namespaces` does it.
         """
         return await list_item_records(
             self._store,
             namespace,
             query,
+            match=match,
             below=below,
             internal=internal,
             cursor=cursor,
@@ -350,6 +354,7 @@ class Inspector:
         query: str,
         *,
         limit: int = 30,
+        match: Match = "any",
         kinds: Iterable[str] = KINDS,
         namespace: Iterable[str] = (),
         below: bool = True,
@@ -366,6 +371,7 @@ class Inspector:
         `namespaces` does it.
 
         Args:
+            match: ``any``: what holds one of the words is found. ``all``: only what holds all.
             kinds: the kinds to look for: ``step``, ``entry``, ``item``.
             namespace: the namespace to look in, with *below* also those under it.
             thread_id: only steps and entries of this thread; no items, which have none.
@@ -377,6 +383,7 @@ class Inspector:
             self._store,
             query,
             limit=limit,
+            match=match,
             kinds=kinds,
             namespace=namespace,
             below=below,

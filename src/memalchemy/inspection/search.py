@@ -10,7 +10,7 @@ from memalchemy.checkpoints.listing import found_info
 from memalchemy.codec.search_text import joined_texts
 from memalchemy.codec.snippets import highlighted, snippet
 from memalchemy.codec.tokens import Term
-from memalchemy.contracts import check_limit, check_query
+from memalchemy.contracts import Match, check_limit, check_match, check_query
 from memalchemy.database import READ_REPLICA, Database
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection._internal import holds_internal_items
@@ -32,6 +32,7 @@ async def search(
     query: str,
     *,
     limit: int = 30,
+    match: Match = "any",
     kinds: Iterable[str] = KINDS,
     namespace: Iterable[str] = (),
     below: bool = True,
@@ -48,6 +49,7 @@ async def search(
     *namespace* is one of theirs.
 
     Args:
+        match: ``any``: what holds one of the words is found. ``all``: only what holds all.
         kinds: the kinds to look for, some of `KINDS`.
         namespace: the namespace to look in, with *below* also those under it.
         thread_id: only steps and entries of this thread; no items, which have none.
@@ -64,7 +66,8 @@ async def search(
         wanted -= {"item"}
     limit, db = check_limit(limit), store.db
     db.keyring.check_readable("text", "a search")
-    wanted_words = WordQuery.of(check_query(query), first_words=db.has_first_words)
+    first_words = db.has_first_words
+    wanted_words = WordQuery.of(check_query(query), check_match(match), first_words=first_words)
     terms = wanted_words.shown_terms()
     if not terms or not limit:
         return {"hits": []}
@@ -97,7 +100,7 @@ async def search(
         )
 
     async def items() -> list[Record]:
-        hits = await store.search(place, query, limit, prefix=below)
+        hits = await store.search(place, query, limit, prefix=below, match=match)
         shown = [
             hit
             for hit in hits

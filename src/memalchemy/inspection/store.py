@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from memalchemy._cursors import decode_cursor, encode_cursor
-from memalchemy.contracts import StoreItem
+from memalchemy.contracts import Match, StoreItem, check_match
 from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument, KeyMissing, NotEncrypted, NotFound
 from memalchemy.inspection import _statements as statements
@@ -80,6 +80,7 @@ async def list_item_records(
     namespace: Iterable[str] = (),
     words: str = "",
     *,
+    match: Match = "any",
     below: bool = True,
     internal: bool = False,
     cursor: str | None = None,
@@ -88,13 +89,21 @@ async def list_item_records(
     """Return a page of items, the last written first; with *below* also of lower namespaces.
 
     Items of a large tree of namespaces are in the order of namespaces and keys: see ``order``. With
-    *words* they are those that hold these words, the best first.
+    *words* they are those that hold these words, ``any`` or ``all``, the best first.
     """
+    check_match(match)
     top = check_namespace(namespace)
     internal = internal or holds_internal_items(top)
     if words:
         return await _search_items(
-            store, top, words, below=below, internal=internal, cursor=cursor, limit=limit
+            store,
+            top,
+            words,
+            match=match,
+            below=below,
+            internal=internal,
+            cursor=cursor,
+            limit=limit,
         )
     after = None if cursor is None else decode_cursor("items", cursor, (str, datetime, str, str))
     if after is not None:
@@ -251,6 +260,7 @@ async def _search_items(
     top: Namespace,
     words: str,
     *,
+    match: Match,
     below: bool,
     internal: bool,
     cursor: str | None,
@@ -262,7 +272,7 @@ async def _search_items(
     found: list[Any] = []
     if not offset and (exact := await store.get_item(top, words)) is not None:
         found.append(exact)
-    hits = await store.search(top, words, limit + 1, prefix=below, offset=offset)
+    hits = await store.search(top, words, limit + 1, prefix=below, match=match, offset=offset)
     found += [hit for hit in hits[:limit] if (hit.namespace, hit.key) != (top, words)]
     more = len(hits) > limit
     return {

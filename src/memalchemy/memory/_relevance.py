@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from memalchemy.contracts import SearchHit, SearchMode
+from memalchemy.contracts import Match, SearchHit, SearchMode
 from memalchemy.database import HostConnection
 from memalchemy.errors import InvalidArgument
 from memalchemy.memory._encryption import search_mode
@@ -45,6 +45,7 @@ async def relevant_hits(
     query: str,
     limit: int,
     *,
+    match: Match = "any",
     filter: Mapping[str, Any] | None = None,
     threshold: float | None = None,
     connection: HostConnection | None = None,
@@ -59,7 +60,7 @@ async def relevant_hits(
     mode = search_mode(store)
     if mode is None:
         return []
-    how: dict[str, Any] = {"filter": filter, "connection": connection}
+    how: dict[str, Any] = {"match": match, "filter": filter, "connection": connection}
     if mode == "text":
         found = await _search(store, namespaces, query, limit, **how)
     else:

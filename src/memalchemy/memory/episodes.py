@@ -20,7 +20,14 @@ from xml.sax.saxutils import escape, quoteattr
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memalchemy._transactions import transaction_of
-from memalchemy.contracts import SearchHit, Seconds, StoreItem, check_limit
+from memalchemy.contracts import (
+    Match,
+    SearchHit,
+    Seconds,
+    StoreItem,
+    check_limit,
+    check_match,
+)
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import EpisodeNotFoundError, TooLarge
 from memalchemy.keys import MAX_ID_CHARACTERS, check_name, check_namespace, encode_id
@@ -328,17 +335,20 @@ class EpisodeStore(BaseEpisodeStore):
     async def _read_recent(self, n: int) -> list[Episode]:
         return await self.recent(n)
 
-    async def _search(self, query: str, **more: Any) -> list[Episode]:
+    async def _search(self, query: str, *, match: Match = "any", **more: Any) -> list[Episode]:
         """Search; *more* are arguments of `Store.search`: ``filter``, ``threshold`` and so on."""
+        check_match(match)
         mode, limit = search_mode(self.store), self.max_results
         if mode is None and more.keys() <= {"connection"}:
             return await self.recent(limit, **more)
         if mode is None and more.keys() <= {"connection", "filter"}:
             hits: list[SearchHit] = await self.store.search(self.namespace, limit=limit, **more)
         elif mode is not None and more.keys() <= {"connection", "filter", "threshold"}:
-            hits = await relevant_hits(self.store, [self.namespace], query, limit, **more)
+            hits = await relevant_hits(
+                self.store, [self.namespace], query, limit, match=match, **more
+            )
         else:
-            arguments = {"mode": mode or "text", "limit": limit, **more}
+            arguments = {"mode": mode or "text", "match": match, "limit": limit, **more}
             hits = await self.store.search(self.namespace, query, **arguments)
         return [_to_episode(hit.key, hit.value) for hit in hits]
 

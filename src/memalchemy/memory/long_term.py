@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
 from typing import Any
 
-from memalchemy.contracts import SearchHit, StoreItem, check_limit
+from memalchemy.contracts import Match, SearchHit, StoreItem, check_limit, check_match
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
@@ -175,6 +175,7 @@ class LLMMemoryManager(BaseMemoryManager):
         limit: int | None = None,
         *,
         query: str | None = None,
+        match: Match = "any",
         namespaces: Iterable[Sequence[str]] | None = None,
         connection: HostConnection | None = None,
     ) -> list[Memory]:
@@ -188,12 +189,15 @@ class LLMMemoryManager(BaseMemoryManager):
 
         Args:
             limit: ``retrieve_limit`` by default.
+            match: words of *query* find memories that hold ``any`` of them, or only those that hold
+                ``all``.
             namespaces: the namespaces to read; the active ones by default.
 
         Raises:
             ValueError: *namespaces* are not all of one tenant, which is their first part.
         """
         limit = self.retrieve_limit if limit is None else check_limit(limit)
+        check_match(match)
         if namespaces is None:
             prefixes = list(self.active_recall)
         else:
@@ -205,7 +209,8 @@ class LLMMemoryManager(BaseMemoryManager):
             return []
         found: dict[tuple[str, str, str], Memory] = {}
         if query is not None and query.strip():
-            _add_memories(found, await self._search_prefixes(prefixes, query, limit, connection))
+            matching = await self._search_prefixes(prefixes, query, match, limit, connection)
+            _add_memories(found, matching)
         if len(found) < limit:
             _add_memories(found, await self._newest_in_turn(prefixes, limit, connection))
         return list(found.values())[:limit]
@@ -215,11 +220,14 @@ class LLMMemoryManager(BaseMemoryManager):
         query: str | None,
         limit: int | None = None,
         *,
+        match: Match = "any",
         namespaces: Iterable[Sequence[str]] | None = None,
         connection: HostConnection | None = None,
     ) -> list[Memory]:
         """`retrieve` with a query."""
-        return await self.retrieve(limit, query=query, namespaces=namespaces, connection=connection)
+        return await self.retrieve(
+            limit, query=query, match=match, namespaces=namespaces, connection=connection
+        )
 
     async def save(
         self, memories: Iterable[Memory], *, connection: HostConnection | None = None
@@ -266,6 +274,7 @@ class LLMMemoryManager(BaseMemoryManager):
         self,
         prefixes: list[Namespace],
         query: str,
+        match: Match,
         limit: int,
         connection: HostConnection | None,
     ) -> list[SearchHit]:
@@ -276,6 +285,7 @@ class LLMMemoryManager(BaseMemoryManager):
                 [(*prefix, type_.value) for type_ in MemoryType],
                 query,
                 limit,
+                match=match,
                 connection=connection,
             )
             for prefix in prefixes

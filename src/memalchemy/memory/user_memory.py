@@ -12,7 +12,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from memalchemy.contracts import SearchHit, Seconds, StoreItem, check_limit, check_query
+from memalchemy.contracts import (
+    Match,
+    SearchHit,
+    Seconds,
+    StoreItem,
+    check_limit,
+    check_match,
+    check_query,
+)
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.events import operation
 from memalchemy.keys import check_namespace
@@ -157,25 +165,26 @@ class UserMemoryStore:
         query: str = "",
         top_k: int = 10,
         *,
+        match: Match = "any",
         connection: HostConnection | None = None,
     ) -> Facts:
         """Return at most *top_k* of the user's facts that hold words of *query*, the best first.
 
-        Facts are ordered by their relevance, of which a lack of confidence takes up to 5 %.
-        With an embedder facts are found by meaning as well, and the relevance is the mean of both.
-        An empty query finds all facts, ordered by confidence. Of equal ones the last seen comes
-        first.
+        Facts are ordered by their relevance, of which a lack of confidence takes up to 5 %. With
+        the *match* ``all`` words find only facts that hold all of them. With an embedder facts are
+        found by meaning as well, and the relevance is the mean of both. An empty query finds all
+        facts, ordered by confidence. Of equal ones the last seen comes first.
 
         Raises:
             CapabilityMissing: there is a query, and the database is encrypted and holds neither
                 readable words nor vectors to search.
         """
-        limit = check_limit(top_k)
+        limit, match = check_limit(top_k), check_match(match)
         namespace, now = self._namespace_of(user_id), datetime.now(UTC)
         if not limit:
             return []
         if check_query(query).strip():
-            candidates = self._matching_facts(namespace, query, now, connection)
+            candidates = self._matching_facts(namespace, query, match, now, connection)
         else:
             candidates = self._all_facts(namespace, now, connection)
         found: dict[str, Candidate] = {}
@@ -359,19 +368,22 @@ class UserMemoryStore:
         self,
         namespace: tuple[str, ...],
         query: str,
+        match: Match,
         now: datetime,
         connection: HostConnection | None,
     ) -> AsyncGenerator[Candidate]:
         """Yield the facts that match *query*, the most relevant first."""
         if self.store.embedder is not None:
-            hits = await relevant_hits(self.store, [namespace], query, PAGE, connection=connection)
+            hits = await relevant_hits(
+                self.store, [namespace], query, PAGE, match=match, connection=connection
+            )
             for hit in hits:
                 yield self._to_candidate(hit, now)
             return
         offset = 0
         while True:
             page = await self.store.search(
-                namespace, query, limit=PAGE, offset=offset, connection=connection
+                namespace, query, match=match, limit=PAGE, offset=offset, connection=connection
             )
             for hit in page:
                 yield self._to_candidate(hit, now)

@@ -286,7 +286,8 @@ def find_in_logs(
 
     Rows that are deleted between two statements are left out.
     """
-    if query.is_long:
+    # Of a row that has to hold all terms none may be left out.
+    if query.is_long and query.match == "any":
         counting = count_log_terms(dialect, below=_is_below(scope))
         rows = yield counting, {**binds, **query.binds(dialect)}
         query = query.rarest(dialect, {row.term: row.occurrences for row in rows})

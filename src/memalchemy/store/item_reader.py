@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeVar
 from memalchemy.codec.compression import decompressed_size
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.field_terms import FieldTerms
-from memalchemy.codec.tokens import Term
 from memalchemy.contracts import StoreItem
 from memalchemy.database import READ_REPLICA, Database, HostConnection, off_loop
 from memalchemy.errors import TooLarge
@@ -28,6 +27,7 @@ from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.search.ranking import holds_term
 from memalchemy.search.scope import Place, key_lists, scope_binds
 from memalchemy.search.text import narrowed_items, newest_narrowed
+from memalchemy.search.word_query import WordQuery
 from memalchemy.statements import Program
 from memalchemy.store import read
 
@@ -157,13 +157,13 @@ class ItemReader:
         known: Sequence[Any] = (),
         *,
         by_words: bool = False,
-        terms: Sequence[Term] | None = None,
+        query: WordQuery | None = None,
     ) -> dict[Place, StoreItem]:
         """Return the items at *places* that exist and pass the filter, in the order of *places*.
 
         *known* are rows that need not be read again. With *by_words* an index of their words has
-        found them, and their signatures have to prove these. An item for which they prove none of
-        *terms* is left out: the index was edited, or the item was written meanwhile.
+        found them, and their signatures have to prove these. An item that does not hold what
+        *query* asks for is left out: the index was edited, or the item was written meanwhile.
         """
         rows = {(row.namespace, row.key): row for row in known}
         missing = [place for place in places if place not in rows]
@@ -180,7 +180,7 @@ class ItemReader:
                 found |= {
                     (row.namespace, row.key): item
                     for row, item in some
-                    if not by_words or terms is None or holds_term(row.search_text, terms)
+                    if not by_words or query is None or _holds_words(row.search_text, query)
                 }
         return found
 
@@ -393,3 +393,10 @@ async def take_first(found: AsyncGenerator[T], limit: int) -> list[T]:
             except StopAsyncIteration:
                 break
     return some
+
+
+def _holds_words(text: str | None, query: WordQuery) -> bool:
+    """Return whether a search text holds what a query asks for: a term, or all terms."""
+    if query.match == "all":
+        return all(holds_term(text, (term,)) for term in query.terms)
+    return holds_term(text, query.terms)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from memalchemy.contracts import SearchPlan
+from memalchemy.contracts import Match, SearchPlan
 from memalchemy.database import off_loop
 from memalchemy.errors import InvalidArgument
 from memalchemy.search.hybrid import Ranked, fuse, fusion_depth
@@ -18,7 +18,7 @@ from memalchemy.search.ranking import Passes, Ranking, ScoredRow
 from memalchemy.search.scope import Place, scope_binds
 from memalchemy.search.text import CANDIDATES, count_item_terms, search_items
 from memalchemy.search.vectors import Metric, VectorQuery, nearest
-from memalchemy.search.word_query import Match, WordQuery
+from memalchemy.search.word_query import WordQuery
 from memalchemy.store import read
 from memalchemy.store.item_reader import ItemReader
 
@@ -76,7 +76,8 @@ class ItemSearch:
         db, d = items.db, items.db.dialect
         binds = scope_binds(db.tenant, items.path, items.below)
         binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_terms())
-        if query.is_long:
+        # Of a row that has to hold all terms none may be left out.
+        if query.is_long and self.match == "any":
             counting = count_item_terms(d, below=items.below)
             rows = await items.run_query(counting, binds | query.binds(d))
             query = query.rarest(d, {row.term: row.occurrences for row in rows})
@@ -114,7 +115,7 @@ class ItemSearch:
                 at += len(page)
                 scores = {_place(row): score for score, row in page}
                 known = [row for _, row in page] if whole else []
-                found = await items.read_at(list(scores), known, by_words=True, terms=query.terms)
+                found = await items.read_at(list(scores), known, by_words=True, query=query)
                 yield page, [Ranked(item, scores[place]) for place, item in found.items()]
             if len(rows) < binds["p_limit"]:
                 return

@@ -22,6 +22,7 @@ from memalchemy.contracts import (
     LEAVE,
     UNSET,
     ItemOrder,
+    Match,
     NewItem,
     SearchHit,
     SearchHits,
@@ -35,6 +36,7 @@ from memalchemy.contracts import (
     check_callable,
     check_flag,
     check_limit,
+    check_match,
     check_position,
     check_query,
     check_time,
@@ -1093,6 +1095,7 @@ class Store:
         *,
         prefix: bool = False,
         mode: SearchMode = "text",
+        match: Match = "any",
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         threshold: float | None = None,
@@ -1109,10 +1112,12 @@ class Store:
         newest come first, without a score, whatever *mode* and *threshold* say.
 
         Args:
-            mode: ``text``: by words, any of them, rare ones counting more; the 500 best are ordered
+            mode: ``text``: by words, rare ones counting more; the 500 best are ordered
                 by BM25. The score of the first is the share of the query that it holds, those of
                 the others are in proportion. ``vector``: by meaning, with the store's metric.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
+            match: ``any``: words find the items that hold one of them. ``all``: only those that
+                hold all. In the mode ``hybrid`` the ranking by meaning adds others.
             filter: see `memalchemy.filters`.
             offset: the number of the best hits to skip. Pages of a hybrid search fit together as
                 far as its first 100 hits; those beyond, as far as its first 1,000.
@@ -1147,6 +1152,8 @@ class Store:
             raise ValueError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
         if query is not None:
             check_query(query)
+        if check_match(match) != "any" and mode == "vector":
+            raise InvalidArgument("match= is for the modes text and hybrid")
         if embedding is not None and mode == "text":
             if query is not None:
                 raise InvalidArgument("embedding= is for the modes vector and hybrid")
@@ -1171,7 +1178,7 @@ class Store:
         with operation("store.search", **self._about(namespace)) as event:
             name = self._settings.model_of(model)
             reader = ItemReader(self.db, path, prefix, wanted, connection, event)
-            search = ItemSearch(reader, query, vector, name, self.metric, threshold, [])
+            search = ItemSearch(reader, query, vector, name, self.metric, threshold, [], match)
             found = await search.best(mode, most if mmr is None else pool_size(most), alpha)
             if mmr is not None:
                 found = await diversify(self.db, found, mmr, most, name, connection, event)
@@ -1185,6 +1192,7 @@ class Store:
         *,
         prefix: bool = False,
         mode: SearchMode = "text",
+        match: Match = "any",
         filter: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         embedding: Any | None = None,
@@ -1195,6 +1203,7 @@ class Store:
 
         Otherwise as `search`; the embedder is called once.
         """
+        check_match(match)
         if embedding is None and query is not None and mode != "text":
             embedding = await self._vector(query, None)
             if embedding is None and mode == "vector":
@@ -1206,6 +1215,7 @@ class Store:
                 query,
                 prefix=prefix,
                 mode=mode,
+                match=match,
                 filter=filter,
                 limit=limit,
                 threshold=threshold,

@@ -30,6 +30,7 @@ from memalchemy.contracts import (
     ExportRecord,
     Health,
     ItemOrder,
+    Match,
     MigrateMode,
     PendingWrite,
     Progress,
@@ -301,6 +302,14 @@ class Database:
             CapabilityMissing: not SQLite; the message is the command to run instead.
             Corrupt: the copy does not pass SQLite's own check; it was removed.
             OSError: *file* cannot be written.
+        """
+
+    @property
+    def binds_places(self) -> bool:
+        """True if rows are bound to their place, which is then allotted before they are sent.
+
+        A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
+        ``k_namespace, k_key`` and ``p_version``. See `memalchemy.protection.sealing`.
         """
 
     def check(self) -> None:
@@ -1128,6 +1137,7 @@ class Checkpointer(Generic[State]):
         limit: int = 10,
         *,
         below: bool = False,
+        match: Match = "any",
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[CheckpointHit]:
@@ -1137,7 +1147,8 @@ class Checkpointer(Generic[State]):
         the share of the query that it holds, rare words counting more; the others score in
         proportion to it, by BM25. Accents and case do not matter, Chinese, Japanese and Korean
         words are found, and nothing in *query* is an operator. A query without words finds nothing.
-        With *below* the namespaces under this one are included, in one ranking:
+        With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
+        the namespaces under this one are included, in one ranking:
         `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
         each has its state under ``data``, as it is stored: one more read for each.
 
@@ -1819,6 +1830,7 @@ class Inspector:
         namespace: Iterable[str] = (),
         query: str = "",
         *,
+        match: Match = "any",
         below: bool = True,
         internal: bool = False,
         cursor: str | None = None,
@@ -1827,7 +1839,8 @@ class Inspector:
         """Return a page of items, the last written first; with *below* also of lower namespaces.
 
         Items of a large tree of namespaces are in the order of namespaces and keys: see ``order``.
-        With a *query* they are those that hold its words, the best first. Internal items are left
+        With a *query* they are those that hold its words, ``any`` of them or ``all`` as *match*
+        says, the best first. Internal items are left
         out as `namespaces` does it.
         """
 
@@ -1875,6 +1888,7 @@ class Inspector:
         query: str,
         *,
         limit: int = 30,
+        match: Match = "any",
         kinds: Iterable[str] = ("step", "entry", "item"),
         namespace: Iterable[str] = (),
         below: bool = True,
@@ -1891,6 +1905,7 @@ class Inspector:
         `namespaces` does it.
 
         Args:
+            match: ``any``: what holds one of the words is found. ``all``: only what holds all.
             kinds: the kinds to look for: ``step``, ``entry``, ``item``.
             namespace: the namespace to look in, with *below* also those under it.
             thread_id: only steps and entries of this thread; no items, which have none.
@@ -2232,19 +2247,22 @@ class LLMMemoryManager:
         limit: int | None = None,
         *,
         query: str | None = None,
+        match: Match = "any",
         namespaces: Iterable[Sequence[str]] | None = None,
         connection: HostConnection | None = None,
     ) -> list[Memory]:
         """Return memories of every type, at most *limit*, the last saved first.
 
-        With *query* those that match it come first, the most relevant before the others; of equal
-        ones the types take turns. If there are not enough, the last saved follow. In an encrypted
+        With *query* those that match it come first: the best of each namespace and type, then the
+        second best, and so on. If there are not enough, the last saved follow. In an encrypted
         database that holds nothing readable to search, only the last saved are returned. Several
         namespaces take turns. Memories of two namespaces with one key are two memories, unless
         they have the same content.
 
         Args:
             limit: ``retrieve_limit`` by default.
+            match: words of *query* find memories that hold ``any`` of them, or only those that hold
+                ``all``.
             namespaces: the namespaces to read; the active ones by default.
 
         Raises:
@@ -2256,6 +2274,7 @@ class LLMMemoryManager:
         query: str | None,
         limit: int | None = None,
         *,
+        match: Match = "any",
         namespaces: Iterable[Sequence[str]] | None = None,
         connection: HostConnection | None = None,
     ) -> list[Memory]:
@@ -3008,6 +3027,7 @@ class RetainedCheckpointer(Generic[State]):
         limit: int = 10,
         *,
         below: bool = False,
+        match: Match = "any",
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[CheckpointHit]:
@@ -3017,7 +3037,8 @@ class RetainedCheckpointer(Generic[State]):
         the share of the query that it holds, rare words counting more; the others score in
         proportion to it, by BM25. Accents and case do not matter, Chinese, Japanese and Korean
         words are found, and nothing in *query* is an operator. A query without words finds nothing.
-        With *below* the namespaces under this one are included, in one ranking:
+        With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
+        the namespaces under this one are included, in one ranking:
         `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
         each has its state under ``data``, as it is stored: one more read for each.
 
@@ -3607,6 +3628,7 @@ class Store:
         *,
         prefix: bool = False,
         mode: SearchMode = "text",
+        match: Match = "any",
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         threshold: float | None = None,
@@ -3623,10 +3645,12 @@ class Store:
         newest come first, without a score, whatever *mode* and *threshold* say.
 
         Args:
-            mode: ``text``: by words, any of them, rare ones counting more; the 500 best are ordered
+            mode: ``text``: by words, rare ones counting more; the 500 best are ordered
                 by BM25. The score of the first is the share of the query that it holds, those of
                 the others are in proportion. ``vector``: by meaning, with the store's metric.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
+            match: ``any``: words find the items that hold one of them. ``all``: only those that
+                hold all. In the mode ``hybrid`` the ranking by meaning adds others.
             filter: see `memalchemy.filters`.
             offset: the number of the best hits to skip. Pages of a hybrid search fit together as
                 far as its first 100 hits; those beyond, as far as its first 1,000.
@@ -3682,12 +3706,13 @@ class Store:
         *,
         prefix: bool = False,
         mode: SearchMode = "text",
+        match: Match = "any",
         filter: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         embedding: Any | None = None,
         model: str | None = None,
         connection: HostConnection | None = None,
-    ) -> list[SearchHit]:
+    ) -> list[StoreItem]:
         """Return the hits of each namespace, at most *limit* of each, in the order of *namespaces*.
 
         Otherwise as `search`; the embedder is called once.
@@ -4109,12 +4134,14 @@ class ThreadLog:
         limit: int = 10,
         *,
         thread_id: str | None = None,
+        match: Match = "any",
         connection: HostConnection | None = None,
     ) -> list[EntryHit]:
         """Return entries that hold words of *query*, best first; of one thread, or of all.
 
-        Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
-        *query* is an operator. A query without words finds nothing.
+        With the *match* ``all`` only entries that hold all words are found. Accents and case do not
+        matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an operator.
+        A query without words finds nothing.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
@@ -4201,28 +4228,11 @@ class UserMemoryStore:
         half_life: Seconds | None = ...,
         namespace: Sequence[str] = ("facts",),
     ) -> None: ...
-    def add(
-        self,
-        fact: MemoryFact | str,
-        content: str | None = None,
-        *,
-        topics: Iterable[str] = (),
-        confidence: float = 1.0,
-        conversation_id: str | None = None,
-        connection: HostConnection | None = None,
-    ) -> MemoryFact:
-        """Store a fact and return it: ``add(fact)``, or ``add(user_id, content)``.
-
-        ``add(fact)`` replaces a fact with the same owner and id.
-
-        ``add(user_id, content)`` makes a fact of a text, with the other arguments as its fields and
-        an id made from its words. The same words again, whatever their case and punctuation, are
-        not stored twice: the known fact was seen again. It is reinforced, to at least *confidence*,
-        and gains *topics*.
+    def add(self, fact: MemoryFact, *, connection: HostConnection | None = None) -> None:
+        """Store a fact. One with the same owner and id is replaced.
 
         Raises:
-            ValueError, TypeError: this is neither a fact, nor a user's id and a text.
-            TooLarge: an id is too long to be a key.
+            TooLarge: its id or its owner's is too long to be a key.
         """
 
     def clear(self, user_id: str, *, connection: HostConnection | None = None) -> int:
@@ -4317,14 +4327,14 @@ class UserMemoryStore:
         query: str = "",
         top_k: int = 10,
         *,
+        match: Match = "any",
         connection: HostConnection | None = None,
     ) -> Facts:
         """Return at most *top_k* of the user's facts that hold words of *query*, the best first.
 
-        Facts are ordered by their relevance, of which a lack of confidence takes up to 5 %.
-        With an embedder facts are found by meaning as well, and the relevance is the mean of both.
-        An empty query finds all facts, ordered by confidence. Of equal ones the last seen comes
-        first.
+        Facts are ordered by relevance times confidence. With the *match* ``all`` words find only
+        facts that hold all of them. With an embedder facts are found by meaning as well. An empty
+        query finds all facts, ordered by confidence. Of equal ones the last seen comes first.
 
         Raises:
             CapabilityMissing: there is a query, and the database is encrypted and holds neither
@@ -4384,6 +4394,7 @@ class VectorStore:
         query: str | None = None,
         *,
         k: int = 5,
+        match: Match = "any",
         filter: Mapping[str, Any] | None = None,
         embedding: Any | None = None,
         threshold: float | None = None,
@@ -4400,6 +4411,8 @@ class VectorStore:
         nothing. In an encrypted database whose words are not readable only the meaning counts.
 
         Args:
+            match: words find documents that hold ``any`` of them, or only those that hold ``all``.
+                Meaning adds others.
             filter: what the metadata must hold: equal values by name, or a filter of
                 `memalchemy.filters`.
             embedding: the vector to look for, in place of the embedder's for *query*.

@@ -23,11 +23,13 @@ from memalchemy.contracts import (
     Entry,
     EntryHit,
     LogReading,
+    Match,
     Seconds,
     Unset,
     check_callable,
     check_flag,
     check_limit,
+    check_match,
     check_position,
     check_query,
     check_time,
@@ -637,12 +639,13 @@ class ThreadLog:
         limit: int = 10,
         *,
         thread_id: str | None = None,
+        match: Match = "any",
         connection: HostConnection | None = None,
     ) -> list[EntryHit]:
         """Return entries that hold words of *query*, best first; of one thread, or of all.
 
-        Words are compared and ranked as `Store.search` compares them. A query without words finds
-        nothing.
+        Words are compared and ranked as `Store.search` compares them. With the *match* ``all`` only
+        entries that hold all words are found. A query without words finds nothing.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
@@ -650,7 +653,8 @@ class ThreadLog:
         """
         limit = check_limit(limit)
         self.db.keyring.check_readable("text", "a search")
-        wanted = WordQuery.of(check_query(query), first_words=self.db.has_first_words)
+        first_words = self.db.has_first_words
+        wanted = WordQuery.of(check_query(query), check_match(match), first_words=first_words)
         if not wanted or not limit:
             return []
         d = self.db.dialect

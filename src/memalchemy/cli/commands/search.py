@@ -13,7 +13,14 @@ from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count, escape_controls, format_json, format_time, style_hits
-from memalchemy.cli.options import LimitOption, OnlyNamespaceOption, PrefixOption, QueryArgument
+from memalchemy.cli.options import (
+    LimitOption,
+    MatchName,
+    MatchOption,
+    OnlyNamespaceOption,
+    PrefixOption,
+    QueryArgument,
+)
 from memalchemy.cli.parsers import format_namespace, parse_namespace
 from memalchemy.cli.tables import Column
 from memalchemy.cli.thread_arguments import ThreadOption
@@ -49,6 +56,7 @@ async def search(
     thread: ThreadOption = None,
     namespace: OnlyNamespaceOption = None,
     prefix: PrefixOption = False,
+    match: MatchOption = MatchName.ANY,
     limit: LimitOption = 10,
 ) -> None:
     """Search everything for words.
@@ -73,6 +81,7 @@ async def search(
             found = await Inspector(db).search(
                 query,
                 limit=limit,
+                match=match.value,
                 kinds=[KINDS[place] for place in places or Place],
                 namespace=() if namespace is None else parse_namespace(namespace),
                 below=prefix or namespace is None,

@@ -23,6 +23,8 @@ from memalchemy.cli.json_lines import LineReader, input_size, open_input, write_
 from memalchemy.cli.options import (
     AllTenantsOption,
     LimitOption,
+    MatchName,
+    MatchOption,
     Metric,
     MetricOption,
     OutputOption,
@@ -313,6 +315,7 @@ async def search(
         typer.Argument(metavar="QUERY", help="Words to look for; there are no operators."),
     ] = None,
     prefix: PrefixOption = False,
+    match: MatchOption = MatchName.ANY,
     limit: LimitOption = 10,
     filter: FilterOption = None,
     threshold: Annotated[
@@ -368,6 +371,7 @@ async def search(
                 query,
                 prefix=prefix,
                 mode=mode,
+                match=match.value,
                 filter=wanted,
                 limit=limit,
                 threshold=threshold,

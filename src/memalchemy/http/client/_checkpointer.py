@@ -25,6 +25,7 @@ from memalchemy.contracts import (
     CheckpointWithData,
     Diff,
     LogInfo,
+    Match,
     Seconds,
     State,
     StorageStats,
@@ -36,7 +37,7 @@ from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.events import operation
 from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
-from memalchemy.http.client._client import RemoteClient, lifetime_seconds
+from memalchemy.http.client._client import RemoteClient, lifetime_seconds, words_to_match
 from memalchemy.http.client._remote import PAGE, ReceivedJSON, RemoteServer
 from memalchemy.http.client._transport import malformed
 from memalchemy.http.operations import OperationRequest
@@ -436,13 +437,13 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         return await self._request_infos(operations.list_with_metadata(query=query))
 
     async def search(
-        self, query: str, limit: int = 10, *, data: bool = False
+        self, query: str, limit: int = 10, *, match: Match = "any", data: bool = False
     ) -> list[CheckpointHit]:
-        """Find checkpoints whose step added words of *query*, best first.
+        """Find checkpoints whose step added words of *query*, ``any`` or ``all``, best first.
 
         Each has a score and a snippet; with *data*, its state too, under ``data``.
         """
-        body = {"query": query, "limit": check_limit(limit), "data": data}
+        body = {"query": query, "limit": check_limit(limit), "data": data} | words_to_match(match)
         return await self._request_infos(operations.search(body=body))
 
     async def search_data(

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Self, TypeVar
 
-from memalchemy.contracts import CheckpointerCapabilities, Seconds, Unset, to_timedelta
+from memalchemy.contracts import (
+    CheckpointerCapabilities,
+    Match,
+    Seconds,
+    Unset,
+    check_match,
+    to_timedelta,
+)
 from memalchemy.errors import DatabaseUnreachable
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.http.client._transport import Transport
@@ -74,3 +81,8 @@ def given(value: T | Unset) -> T | None:
 def lifetime_seconds(time: Seconds | None) -> float | None:
     """Return a lifetime or an age as it travels."""
     return None if time is None else to_timedelta(time).total_seconds()
+
+
+def words_to_match(match: Match) -> dict[str, str]:
+    """Return the field of a search's body; none for the default, which all servers have."""
+    return {} if check_match(match) == "any" else {"match": match}

@@ -14,6 +14,7 @@ from memalchemy.contracts import (
     LEAVE,
     UNSET,
     ItemOrder,
+    Match,
     NewItem,
     SearchHit,
     SearchMode,
@@ -26,7 +27,12 @@ from memalchemy.errors import Conflict, InvalidArgument
 from memalchemy.events import operation
 from memalchemy.http import operations
 from memalchemy.http._offload import offload
-from memalchemy.http.client._client import RemoteClient, given, lifetime_seconds
+from memalchemy.http.client._client import (
+    RemoteClient,
+    given,
+    lifetime_seconds,
+    words_to_match,
+)
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.keys import check_list, check_name, check_namespace, encode_namespace
 from memalchemy.metadata import check_metadata
@@ -366,6 +372,7 @@ class HTTPStore(RemoteClient):
         *,
         prefix: bool = False,
         mode: SearchMode = "text",
+        match: Match = "any",
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         threshold: float | None = None,
@@ -390,7 +397,7 @@ class HTTPStore(RemoteClient):
             "model": model,
             "alpha": alpha,
             "mmr": mmr,
-        }
+        } | words_to_match(match)
         with operation("store.search"):
             answer = await self._server.call(operations.store_search(namespace, body=body))
         return answer.members("hits", _decode_hit)

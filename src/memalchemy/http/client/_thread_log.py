@@ -12,6 +12,7 @@ from memalchemy.contracts import (
     UNSET,
     Entry,
     EntryHit,
+    Match,
     Seconds,
     Unset,
     check_limit,
@@ -20,7 +21,12 @@ from memalchemy.contracts import (
 from memalchemy.events import operation
 from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
-from memalchemy.http.client._client import RemoteClient, given, lifetime_seconds
+from memalchemy.http.client._client import (
+    RemoteClient,
+    given,
+    lifetime_seconds,
+    words_to_match,
+)
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.keys import check_entry_key, check_list, check_namespace, check_thread_id
 
@@ -291,10 +297,19 @@ class HTTPThreadLog(RemoteClient):
         return await self._server.count(request)
 
     async def search(
-        self, query: str, limit: int = 10, *, thread_id: str | None = None
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        thread_id: str | None = None,
+        match: Match = "any",
     ) -> list[EntryHit]:
-        """Return entries that hold words of *query*, best first; of one thread, or of all."""
+        """Return entries that hold words of *query*, ``any`` or ``all``, best first.
+
+        Of one thread, or of all.
+        """
         body = {"query": query, "limit": check_limit(limit), "thread_id": thread_id}
+        body |= words_to_match(match)
         answer = await self._server.call(operations.log_search(self.namespace, body=body))
         hits: Any = answer.members("entries", wire.decode_entry)
         found: list[EntryHit] = hits

@@ -153,6 +153,7 @@ ENDPOINTS: dict[str, _Endpoint] = {
     "items": _endpoint_of_store(
         "items",
         q=_parse_text,
+        match=_parse_text,
         below=_parse_flag,
         internal=_parse_flag,
         cursor=_parse_text,
@@ -170,7 +171,9 @@ ENDPOINTS: dict[str, _Endpoint] = {
         cursor=_parse_text,
         limit=_parse_limit,
     ),
-    "search": _endpoint_of_database("search", "q", q=_parse_text, limit=_parse_limit),
+    "search": _endpoint_of_database(
+        "search", "q", q=_parse_text, match=_parse_text, limit=_parse_limit
+    ),
 }
 """The routes below ``api/``, by their names."""
 

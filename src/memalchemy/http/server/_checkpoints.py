@@ -317,7 +317,7 @@ async def list_with_metadata(context: RequestContext, query: schemas.NewestCheck
 async def search(context: RequestContext, body: schemas.SearchCheckpointsBody) -> Any:
     """Find checkpoints by the words that they added."""
     return await _encode_infos(
-        await context.checkpointer.search(body.query, body.limit, data=body.data)
+        await context.checkpointer.search(body.query, body.limit, match=body.match, data=body.data)
     )
 
 

@@ -57,7 +57,7 @@ async def log_search(
     log = ThreadLog(context.db, namespace=namespace)
     if body.thread_id is not None:
         check_thread_id(body.thread_id)
-    hits = await log.search(body.query, body.limit, thread_id=body.thread_id)
+    hits = await log.search(body.query, body.limit, thread_id=body.thread_id, match=body.match)
     trees = await offload(hits, lambda: [wire.encode_entry(hit) for hit in hits])
     return {"entries": trees}
 

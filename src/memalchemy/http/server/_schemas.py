@@ -21,7 +21,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from memalchemy.contracts import ItemOrder, SearchMode
+from memalchemy.contracts import ItemOrder, Match, SearchMode
 from memalchemy.filters import Filter
 from memalchemy.http.server._limits import MAX_RESULTS, Limits
 from memalchemy.keys import MAX_ENTRY_KEY_CHARACTERS, MAX_ID_CHARACTERS
@@ -339,9 +339,15 @@ class ForgetBody(Schema):
 WithData = Annotated[bool, Field(description="Each with its state, under data.")]
 
 
+WordMatch = Annotated[
+    Match, Field(description="Find what holds any of the words, or only what holds all.")
+]
+
+
 class SearchCheckpointsBody(Schema):
     query: Text
     limit: Limit = 10
+    match: WordMatch = "any"
     data: WithData = False
 
 
@@ -538,6 +544,7 @@ class PutVectorBody(Schema):
 class SearchEntriesBody(Schema):
     query: Text
     limit: Limit = 10
+    match: WordMatch = "any"
     thread_id: Id | None = None
 
 
@@ -545,6 +552,7 @@ class SearchItemsBody(Schema):
     query: Text | None = None
     prefix: bool = False
     mode: SearchMode = "text"
+    match: WordMatch = "any"
     filter: Annotated[Tree, AfterValidator(_check_filter)] | None = None
     limit: Limit = 10
     offset: Limit = 0

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from memalchemy._transactions import transaction_of
-from memalchemy.contracts import EntryHit, Seconds, StoreItem
+from memalchemy.contracts import EntryHit, Match, Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.importers.openai_session_namespaces import (
     BRANCHES,
@@ -140,16 +140,18 @@ class MemalchemySessions(OpenAIAdapter):
         *,
         session_id: str | None = None,
         branch: str = MAIN,
+        match: Match = "any",
     ) -> Hits:
         """Return items that contain words of *query*, best first, of one session or of all.
 
-        ``thread_id`` of a hit is the session's id, ``value`` the item.
+        With the *match* ``all`` only items that contain all words are found. ``thread_id`` of a hit
+        is the session's id, ``value`` the item.
 
         Raises:
             CapabilityMissing: the database is encrypted, and stores no readable words.
         """
         log = ThreadLog(self.db, namespace=branch_namespace(branch))
-        return await log.search(query, limit, thread_id=session_id)
+        return await log.search(query, limit, thread_id=session_id, match=match)
 
     async def delete(self, session_id: str) -> bool:
         """Delete a session with all branches, usage and its description, in one transaction.

@@ -109,6 +109,19 @@ export function choices(label, options, chosen, choose) {
   return group;
 }
 
+/** A box to tick, with its text; `choose` is called with true or false. */
+export function tick(text, about, checked, choose) {
+  const box = h("input", { type: "checkbox" });
+  box.checked = checked;
+  box.addEventListener("change", () => choose(box.checked));
+  return h("label.tick", { title: about }, box, text);
+}
+
+/** A box beside a search: whether what is found holds all of its words, or any. */
+export function tickAllWords(all, choose) {
+  return tick("all words", "Only what holds all of the words", all, choose);
+}
+
 /** A namespace as a path whose parts are links, if `view` says where they lead. */
 export function namespacePath(namespace, view = null) {
   if (!namespace?.length) return h("span.muted", {}, "root");

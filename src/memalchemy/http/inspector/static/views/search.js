@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { h, put, visible, code } from "../dom.js";
 import { icon } from "../icons.js";
 import { number, time } from "../format.js";
-import { announce, choices, empty, failure, namespacePath, searchField, skeleton } from "../parts.js";
+import { announce, choices, empty, failure, namespacePath, searchField, skeleton, tickAllWords } from "../parts.js";
 import { href, replace } from "../router.js";
 import { score } from "./store.js";
 
@@ -12,6 +12,7 @@ const KINDS = [["step", "Steps", "branch"], ["entry", "Entries", "threads"], ["i
 
 export function search({ root, parameters, signal, title }) {
   let q = parameters.get("q") ?? "";
+  let all = parameters.get("match") === "all";
   let kind = parameters.get("kind");
   let hits = [];
   let asked = new AbortController();
@@ -28,14 +29,20 @@ export function search({ root, parameters, signal, title }) {
           q = text;
           run();
         },
-      })),
+      }),
+      h("div.ticks", {}, tickAllWords(all, (yes) => {
+        all = yes;
+        run();
+      }))),
     filter, place);
+
+  const address = () => ({ q: q || null, match: all ? "all" : null, kind });
 
   async function run() {
     asked.abort();
     asked = new AbortController();
     const mine = asked;
-    replace("search", { q: q || null, kind });
+    replace("search", address());
     title(q ? `“${q.slice(0, 60)}” · Search` : "Search");
     if (!q.trim()) {
       put(filter);
@@ -45,7 +52,7 @@ export function search({ root, parameters, signal, title }) {
     if (!hits.length) put(place, skeleton(6, "card"));
     place.setAttribute("aria-busy", "true");
     try {
-      const got = await get("search", { q, limit: 50 }, mine.signal);
+      const got = await get("search", { q, match: all ? "all" : null, limit: 50 }, mine.signal);
       if (signal.aborted || mine.signal.aborted) return;
       hits = got.hits;
       draw();
@@ -63,14 +70,14 @@ export function search({ root, parameters, signal, title }) {
   function draw() {
     if (!hits.length) {
       put(filter);
-      put(place, empty("search", "No hits", "Try fewer words, or the beginning of one. Encrypted databases keep no text to search unless they are told to."));
+      put(place, empty("search", "No hits", "Try fewer words, or any of them, or the beginning of one. Encrypted databases keep no text to search unless they are told to."));
       return;
     }
     const count = (name) => hits.filter((hit) => hit.kind === name).length;
     put(filter, choices("Kind", [{ value: null, text: "All", count: number(hits.length) },
       ...KINDS.filter(([name]) => count(name) || name === kind).map(([value, text]) => ({ value, text, count: number(count(value)) }))], kind, (value) => {
       kind = value;
-      replace("search", { q: q || null, kind });
+      replace("search", address());
       list();
     }));
     list();

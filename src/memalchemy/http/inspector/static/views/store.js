@@ -4,13 +4,14 @@ import { get } from "../api.js";
 import { h, put, visible, code } from "../dom.js";
 import { icon } from "../icons.js";
 import { bytes, full, number, plural, time } from "../format.js";
-import { copyButton, during, empty, facts, namespacePath, pagedList, searchField } from "../parts.js";
+import { copyButton, during, empty, facts, namespacePath, pagedList, searchField, tick, tickAllWords } from "../parts.js";
 import { href, replace } from "../router.js";
 import { tree } from "../tree.js";
 
 export function store({ root, parameters, signal, title, listen }) {
   const ns = parameters.getAll("ns");
   let q = parameters.get("q") ?? "";
+  let all = parameters.get("match") === "all";
   let below = parameters.get("below") !== "0";
   let internal = parameters.get("internal") === "1";
   title(ns.length ? `${ns.join("/").slice(0, 60)} · Store` : "Store");
@@ -19,7 +20,7 @@ export function store({ root, parameters, signal, title, listen }) {
     signal, label: "Items", kind: "row", rows: 8,
     key: (row) => JSON.stringify([row.namespace, row.key]),
     load: async (cursor) => {
-      const got = await get("items", { ns, q: q || null, below: below ? 1 : 0, internal: internal ? 1 : 0, cursor, limit: 50 }, signal);
+      const got = await get("items", { ns, q: q || null, match: all ? "all" : null, below: below ? 1 : 0, internal: internal ? 1 : 0, cursor, limit: 50 }, signal);
       return { rows: got.items, next: got.next };
     },
     draw: itemRow,
@@ -29,14 +30,8 @@ export function store({ root, parameters, signal, title, listen }) {
   });
 
   const changed = () => {
-    replace("store", { ns, q: q || null, below: below ? null : "0", internal: internal ? "1" : null });
+    replace("store", { ns, q: q || null, match: all ? "all" : null, below: below ? null : "0", internal: internal ? "1" : null });
     list.start();
-  };
-  const tick = (text, about, checked, onChange) => {
-    const box = h("input", { type: "checkbox" });
-    box.checked = checked;
-    box.addEventListener("change", () => onChange(box.checked));
-    return h("label.tick", { title: about }, box, text);
   };
 
   const spaces = h("nav.namespaces", { "aria-label": "Namespaces" });
@@ -54,6 +49,10 @@ export function store({ root, parameters, signal, title, listen }) {
       })),
     h("div.store-grid", {}, spaces,
       h("div.store-items", {}, h("div.ticks", {},
+        tickAllWords(all, (yes) => {
+          all = yes;
+          changed();
+        }),
         tick("and below", "Also the items of lower namespaces", below, (yes) => {
           below = yes;
           changed();

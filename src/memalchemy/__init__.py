@@ -28,6 +28,7 @@ from memalchemy.contracts import (
     StoreItem,
 )
 from memalchemy.errors import (
+    AnsweredByWordsWarning,
     AuthenticationFailed,
     CapabilityMissing,
     Conflict,
@@ -132,6 +133,7 @@ wire(
 
 __all__ = [
     "UNSET",
+    "AnsweredByWordsWarning",
     "AuthenticationFailed",
     "BaseMemoryManager",
     "CapabilityMissing",

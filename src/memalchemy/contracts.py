@@ -554,9 +554,13 @@ class SearchPlan:
 
 
 class SearchHits(list[SearchHit]):
-    """Hits, best first. ``plans`` explains how they were found, if that was asked for."""
+    """Hits, best first. ``plans`` explains how they were found, if that was asked for.
+
+    ``notices`` has the texts of the warnings of the search: see `AnsweredByWordsWarning`.
+    """
 
     plans: tuple[SearchPlan, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -486,6 +486,13 @@ class UniqueViolation(StatementFailed):
     code = "MA-UNIQUE"
 
 
+class AnsweredByWordsWarning(UserWarning):
+    """A hybrid search went by words alone: the vectors that are stored have another size.
+
+    That happens after a change of the embedding model, until there are vectors of the new one.
+    """
+
+
 def about(error: MemalchemyError, what: str) -> MemalchemyError:
     """Return the same error with a sentence that says what it is about."""
     made = type(error).__new__(type(error))  # a class may take other arguments than its message

@@ -344,6 +344,16 @@ def test_a_search_finds_any_of_the_words_or_all(memories: Run) -> None:
     assert "match= is for the modes text and hybrid" in memories(*vector).err
 
 
+def test_a_search_says_that_it_went_by_words(memories: Run, file_url: str) -> None:
+    on(file_url, lambda store: store.put(("users", "ada"), "k", "a mug", embedding=[1.0, 0.0]))
+    answer = memories("search", "users/ada", "mug", "--embedding", "[1, 0, 0]")
+
+    assert "a mug" in answer.out
+    assert "3 dimensions" in answer.err
+    assert "the search went by words alone\n" in answer.err
+    assert "Warning" not in answer.err
+
+
 def test_a_search_shows_where_it_found_the_words(memories: Run) -> None:
     answer = memories("search", "users", "coffee", "--prefix", "--explain")
 

@@ -10,6 +10,7 @@ from test_http_idempotency import losing
 
 from httpserver import running
 from memalchemy import (
+    AnsweredByWordsWarning,
     Checkpointer,
     Conflict,
     Conversation,
@@ -125,6 +126,21 @@ async def test_a_log_is_written_and_read(
         assert await log.clear("a/b") == 2
         assert await log.delete("a/b") is True
         assert await log.delete("a/b") is False
+
+
+async def test_a_hybrid_search_over_http_says_that_it_went_by_words(
+    db: Database, base_url: str
+) -> None:
+    await Store(db).put(USERS, "k", "red apple", embedding=[1.0, 0.0])
+    async with HTTPStore(base_url) as store:
+        with pytest.warns(AnsweredByWordsWarning, match="3 dimensions.*words alone"):
+            (hit,) = await store.search(USERS, "apple", mode="hybrid", embedding=[1, 2, 3])
+        assert (hit.key, hit.score) == ("k", 1.0)
+        (hit,) = await store.search(USERS, "apple", mode="hybrid", embedding=[1, 0], alpha=0)
+        assert hit.score == 1.0
+        assert await store.search(USERS, "apple", mode="hybrid", alpha=0) == [hit]
+        with pytest.raises(InvalidArgument, match="a server makes no vectors"):
+            await store.search(USERS, "apple", mode="hybrid", alpha=1)
 
 
 async def test_searches_over_http_find_any_of_the_words_or_all(db: Database, base_url: str) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from memalchemy.contracts import Match, SearchHit, Seconds, StoreItem, check_match, check_query
 from memalchemy.database import Database, HostConnection, check_database
+from memalchemy.errors import AnsweredByWordsWarning
 from memalchemy.keys import check_list, check_namespace
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import Ranked, check_fraction, fuse, fusion_depth
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
+from memalchemy.store.item_search import OtherDimensions, by_words_notice
 
 TEXT = "text"
 
@@ -127,7 +130,8 @@ class VectorStore:
         """Return at most *k* documents that match *query*, the best first.
 
         Without an embedder and without *embedding* documents are ranked by words, as by
-        `Store.search`. Otherwise *alpha* says what counts, and the score combines both rankings.
+        `Store.search`. Otherwise *alpha* says what counts. The score is that of the words or of the
+        meaning where only one of them counts, and otherwise combines both rankings.
         Words find the documents that share one with the query; meaning finds those whose vector is
         at less than a right angle to the query's. A *k* of zero or less, or a blank query, finds
         nothing. In an encrypted database whose words are not readable only the meaning counts.
@@ -139,14 +143,17 @@ class VectorStore:
                 `memalchemy.filters`.
             embedding: the vector to look for, in place of the embedder's for *query*.
             threshold: minimum score.
-            alpha: weight of the meaning against the words: 0 for words alone, 1 for the meaning
-                alone, one half by default.
+            alpha: weight of the meaning against the words, one half by default. 0 for words alone,
+                which calls no embedder; 1 for the meaning alone, whose scores are similarities.
             mmr: 0 to 1, to prefer documents that differ, as of `Store.search`. It compares vectors,
                 so it works only where the meaning counts.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds nothing readable to search.
-            ValueError: there are vectors, but none of this size.
+            ValueError: there are vectors, but none of this size, and no words to go by.
+
+        Warns:
+            AnsweredByWordsWarning: there are vectors, but none of this size: words alone count.
         """
         check_fraction(alpha, "alpha")
         check_fraction(mmr, "mmr")
@@ -159,8 +166,11 @@ class VectorStore:
         if filter is not None and not isinstance(filter, Mapping):
             raise TypeError(f"filter is a mapping of metadata, not {type(filter).__name__}")
         wanted = {"$metadata": dict(filter)} if filter else None
-        by_meaning = embedding is not None or self.store.embedder is not None
-        by_words = has_words and (not by_meaning or self.store.db.keyring.is_readable("text"))
+        has_meaning = embedding is not None or self.store.embedder is not None
+        by_meaning = has_meaning and not (has_words and alpha == 0)
+        by_words = has_words and (
+            not by_meaning or (alpha != 1 and self.store.db.keyring.is_readable("text"))
+        )
         pool = k if mmr is None else pool_size(k)
         depth = fusion_depth(pool) if by_meaning and by_words else pool
         rankings = []
@@ -168,12 +178,18 @@ class VectorStore:
             rankings.append(await self._search_words(query, match, wanted, depth, connection))
         if by_meaning:
             text = query if embedding is None else None
-            rankings.append(await self._search_meaning(text, embedding, wanted, depth, connection))
+            try:
+                near = await self._search_meaning(text, embedding, wanted, depth, connection)
+                rankings.append(near)
+            except OtherDimensions as error:
+                if not by_words:
+                    raise
+                warnings.warn(by_words_notice(error), AnsweredByWordsWarning, stacklevel=2)
         scored = [[Ranked(hit, hit.score or 0.0) for hit in hits] for hits in rankings]
         ranked = scored[0] if len(scored) == 1 else fuse(scored, alpha)
         minimum = 0.0 if threshold is None else threshold
         found = [one for one in ranked if one.score > 0 and one.score >= minimum]
-        if mmr is not None and by_meaning:
+        if mmr is not None and has_meaning:
             model = self.store.settings.model_of(None)
             found = await diversify(self.store.db, found[:pool], mmr, k, model, connection)
         return [_to_result(one.item, one.score) for one in found[:k]]

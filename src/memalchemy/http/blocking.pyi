@@ -768,7 +768,8 @@ class HTTPStore:
     ) -> list[SearchHit]:
         """Return items of the namespace, the best first, as `memalchemy.Store.search`.
 
-        The modes ``vector`` and ``hybrid`` need the vector of the query as *embedding*.
+        The modes ``vector`` and ``hybrid`` need the vector of the query as *embedding*, unless
+        *alpha* is 0.
         """
 
     def search_by_embedding(

@@ -68,4 +68,5 @@ def fuse(rankings: list[list[Ranked]], alpha: float | None = None) -> list[Ranke
             sums[one.place] = sums.get(one.place, 0.0) + weight / (_RANK_CONSTANT + rank)
             items.setdefault(one.place, one.item)
     order = sorted(sums, key=lambda place: (-sums[place], place))
-    return [Ranked(items[place], min(1.0, sums[place] / best)) for place in order]
+    # Rounded: the sum of two weights is not always 1.
+    return [Ranked(items[place], round(sums[place] / best, 12)) for place in order]

@@ -79,7 +79,7 @@ class Ranking:
         most = max((one for one in coverages if one < WHOLE), default=0.0)
         whole_share = min(share, 1 - most**COVERAGE_POWER)
         scores = [
-            self._most * coverage**COVERAGE_POWER * (1 - of_bm25 + of_bm25 * weight / best)
+            self._most * coverage**COVERAGE_POWER * (1 - of_bm25 * (1 - weight / best))
             for coverage, weight in zip(coverages, weights, strict=True)
             for of_bm25 in (whole_share if coverage >= WHOLE else share,)
         ]

@@ -81,6 +81,9 @@ MIN_NORM, MAX_NORM = 1e-15, 1e18
 """The square of a norm beyond these is out of the range of single precision, in which databases
 compute."""
 
+ROUNDING = 1e-6
+"""Difference to the highest score that single precision makes."""
+
 MAX_CANDIDATES = 5000
 """Items to which a search is limited by their keys; of more it is as fast to compare all vectors.
 """
@@ -129,8 +132,16 @@ class VectorQuery:
         self, item: Item, part: tuple[str, int], distance: float, stored: Any | None = None
     ) -> Neighbour:
         """Return the answer for an item whose nearest vector is at *distance*."""
-        worth = score(self.metric, distance, unit=self.metric == "dot" and self.is_unit)
+        if self.metric == "dot" and self.is_unit:
+            worth = score("dot", distance / self._squared_length, unit=True)
+        else:
+            worth = score(self.metric, distance)
         return Neighbour(*item, *part, distance, worth, stored)
+
+    @cached_property
+    def _squared_length(self) -> float:
+        """Product of the vector with itself: of floats it is not exactly 1."""
+        return length(self.vector) ** 2
 
 
 class Neighbour(NamedTuple):
@@ -202,6 +213,8 @@ def score(metric: str, distance: float, *, unit: bool = False) -> float:
     - ``dot``: the same for *unit* vectors; else ``1 / (1 + exp(-product))``: 0.5 for a product of
       zero.
     - ``l2``: ``1 / (1 + distance)``: 1.0 for the same vector.
+
+    It is 1.0 for the same vector, although databases compute with single precision.
     """
     if metric == "cosine":
         worth = 1 - distance / 2
@@ -211,7 +224,7 @@ def score(metric: str, distance: float, *, unit: bool = False) -> float:
         worth = (1 - distance) / 2
     else:
         worth = 0.5 * (1 + math.tanh(-distance / 2))
-    return min(1.0, max(0.0, worth))
+    return 1.0 if worth > 1 - ROUNDING else max(0.0, worth)
 
 
 # --- Ranking --------------------------------------------------------------------------------------

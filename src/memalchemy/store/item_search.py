@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -29,6 +29,15 @@ MAX_PAGE = 20_000
 """Hits of one page of a text search."""
 
 
+class OtherDimensions(InvalidArgument):
+    """There are vectors of the model to look in, but none of the size of the one to look for."""
+
+
+def by_words_notice(error: OtherDimensions) -> str:
+    """Return the notice of a hybrid search that went by words."""
+    return f"{error}: the search went by words alone"
+
+
 @dataclass(frozen=True, slots=True)
 class ItemSearch:
     """Search of the items of a reader by text, by vector, or by both."""
@@ -42,21 +51,19 @@ class ItemSearch:
     plans: list[SearchPlan]
     """Filled with a plan by each ranking."""
     match: Match = "any"
+    notices: list[str] = field(default_factory=list)
+    """Filled with what a caller has to know of the answer."""
 
     async def best(self, mode: str, limit: int, alpha: float | None = None) -> list[Ranked]:
         """Return the best *limit* items by ``text``, ``vector`` or ``hybrid``, the best first.
 
         Raises:
+            OtherDimensions: by ``vector``, all vectors are of another size than the one to look
+                for. By ``hybrid`` the words alone are looked for then, and ``notices`` says it.
             KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
         """
         if mode == "hybrid":
-            depth = fusion_depth(limit)
-            both = [
-                await _take_first(self._pages_by_text(depth), depth),
-                await _take_first(self._pages_by_vector(depth), depth),
-            ]
-            found = fuse(both, alpha)
-            self.plans.append(SearchPlan("hybrid", "both rankings, fused by reciprocal rank"))
+            found = await self._best_of_both(fusion_depth(limit), alpha)
         else:
             ranking = self._pages_by_text if mode == "text" else self._pages_by_vector
             found = await _take_first(ranking(limit), limit)
@@ -64,6 +71,18 @@ class ItemSearch:
             await self.items.db.check_search(self.items.connection)
         least = -math.inf if self.threshold is None else self.threshold
         return [one for one in found if one.score >= least][:limit]
+
+    async def _best_of_both(self, depth: int, alpha: float | None) -> list[Ranked]:
+        by_words = await _take_first(self._pages_by_text(depth), depth)
+        try:
+            by_meaning = await _take_first(self._pages_by_vector(depth), depth)
+        except OtherDimensions as error:
+            notice = by_words_notice(error)
+            self.notices.append(notice)
+            self.plans.append(SearchPlan("text", notice))
+            return by_words
+        self.plans.append(SearchPlan("hybrid", "both rankings, fused by reciprocal rank"))
+        return fuse([by_words, by_meaning], alpha)
 
     async def _pages_by_text(self, limit: int) -> AsyncGenerator[list[Ranked]]:
         first_words = self.items.db.has_first_words
@@ -167,14 +186,14 @@ class ItemSearch:
         """Return whether there are vectors of the model.
 
         Raises:
-            ValueError: all are of another size, so nothing would ever be found.
+            OtherDimensions: all are of another size, so nothing would ever be found.
         """
         size = len(self.vector)
         if await self._find_dimensions(size):
             return True
         others = await self._find_dimensions()
         if others:
-            raise InvalidArgument(
+            raise OtherDimensions(
                 f"the vector to look for has {size:,} dimensions; there is none of that size under "
                 f"the model {self.model!r} here, but one of {others[0].dimensions:,}"
             )

@@ -6,6 +6,7 @@ chooses how items reach the database; ``item_reader`` and ``item_search`` page, 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
@@ -55,7 +56,12 @@ from memalchemy.database import (
 )
 from memalchemy.database.sqlite.shrink import overwrite_deleted_bytes
 from memalchemy.dialects import MAX_LISTED
-from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
+from memalchemy.errors import (
+    AnsweredByWordsWarning,
+    Conflict,
+    InvalidArgument,
+    MemalchemyError,
+)
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import (
@@ -1125,7 +1131,8 @@ class Store:
             embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
                 *query* the mode ``text`` looks for it by meaning too.
             alpha: the weight of the ranking by meaning in a hybrid one, 0 to 1; that by words has
-                the rest. Half each, if not given.
+                the rest. Half each, if not given. With 1 it is a search by meaning, with 0 one by
+                words, which calls no embedder, and the scores are those of that mode.
             mmr: 0 to 1: diverse hits, in the modes ``vector`` and ``hybrid``. Each next one is the
                 best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four times
                 as many as are wanted; so they are not in the order of their scores. Hits beyond the
@@ -1143,8 +1150,13 @@ class Store:
                 ``capability`` is ``search`` for words, ``semantic_search`` for vectors.
             KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
             TooLarge: the values take over 256 MiB together; ask for fewer.
-            ValueError: there are vectors of the model, but none of this size; or *query* and
-                *embedding* are both given, in the mode ``text``.
+            ValueError: there are vectors of the model, but none of this size, in the mode
+                ``vector``; or *query* and *embedding* are both given, in the mode ``text``.
+
+        Warns:
+            AnsweredByWordsWarning: there are vectors of the model, but none of this size, and the
+                mode is ``hybrid``: the answer is that of the mode ``text``. The event
+                ``store.search`` then has the detail ``answered_by``, ``words``.
         """
         limit, offset = check_limit(limit), check_limit(offset)
         check_flag(prefix, "prefix")
@@ -1167,6 +1179,9 @@ class Store:
             raise InvalidArgument("mmr= is for the modes vector and hybrid")
         path, wanted = encode_namespace(namespace), Filter.parse(filter)
         most = limit + offset
+        if alpha in (0, 1) and not (query is None and embedding is None):
+            # What counts for nothing is neither looked for nor embedded.
+            mode = "vector" if alpha else "text"
         if query is None and embedding is None:
             with operation("store.search", **self._about(namespace)) as event:
                 reader = ItemReader(self.db, path, prefix, wanted, connection, event)
@@ -1180,9 +1195,15 @@ class Store:
             reader = ItemReader(self.db, path, prefix, wanted, connection, event)
             search = ItemSearch(reader, query, vector, name, self.metric, threshold, [], match)
             found = await search.best(mode, most if mmr is None else pool_size(most), alpha)
+            if search.notices:
+                event.details["answered_by"] = "words"
             if mmr is not None:
                 found = await diversify(self.db, found, mmr, most, name, connection, event)
-        return _hits([_hit(one.item, one.score) for one in found[offset:]], search.plans, explain)
+        for notice in search.notices:
+            warnings.warn(notice, AnsweredByWordsWarning, stacklevel=2)
+        hits = _hits([_hit(one.item, one.score) for one in found[offset:]], search.plans, explain)
+        hits.notices = tuple(search.notices)
+        return hits
 
     async def search_many(
         self,

@@ -31,6 +31,7 @@ from memalchemy.contracts import (
     StoreItem,
 )
 from memalchemy.errors import (
+    AnsweredByWordsWarning,
     AuthenticationFailed,
     CapabilityMissing,
     Conflict,
@@ -119,6 +120,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "UNSET",
+    "AnsweredByWordsWarning",
     "AuthenticationFailed",
     "CapabilityMissing",
     "CheckpointInfo",

@@ -63,6 +63,7 @@ from memalchemy.database.intent import Intent
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.tenant_wall import TenantWall
 from memalchemy.dialects import Dialect, Distribution
+from memalchemy.errors import AnsweredByWordsWarning as AnsweredByWordsWarning
 from memalchemy.errors import AuthenticationFailed as AuthenticationFailed
 from memalchemy.errors import CapabilityMissing as CapabilityMissing
 from memalchemy.errors import Conflict as Conflict
@@ -117,6 +118,7 @@ from memalchemy.threads.thread_log import Made
 
 __all__ = [
     "UNSET",
+    "AnsweredByWordsWarning",
     "AuthenticationFailed",
     "CapabilityMissing",
     "CheckpointInfo",
@@ -383,6 +385,12 @@ class Database:
     def file_bytes(self) -> int | None:
         """Size of a SQLite file with its write-ahead log; ``None`` if this is not a file."""
 
+    def find_first_words(self) -> bool:
+        """Return whether a row has words by the rules of an older release. Reads only.
+
+        Where no note says so, all rows are read.
+        """
+
     def for_scope(self) -> Database:
         """Return this database for the tenant of the `memalchemy.tenant_scope` around this call.
 
@@ -398,9 +406,20 @@ class Database:
     def forget_known_keys(self) -> None:
         """Read the registered keys of a tenant again at the next write."""
 
+    def forget_words_note(self) -> None:
+        """Remove the note of `note_words`: rows of a database without it are about to be copied."""
+
     @property
     def guard(self) -> NoGuard:
         """Guard that every program passes through: it says what keys mean for a write."""
+
+    @property
+    def has_first_words(self) -> bool:
+        """True if rows may have words by the rules of an older release.
+
+        They are found as that release found them, until `memalchemy.words.rebuild_words` has made
+        them anew.
+        """
 
     def health(self) -> Health:
         """Return reachability, server version, schema revision and pool use; raise if unreachable.
@@ -432,6 +451,12 @@ class Database:
 
         Safe to call from several processes at once. All or nothing, except on Oracle, where each
         DDL statement commits: a revision that fails half way is half there.
+        """
+
+    def note_words(self) -> bool:
+        """Note that all rows have words by the rules of this release, if they have.
+
+        Returns false, and notes nothing, if some have not, or if this role does not see all rows.
         """
 
     def now(self) -> datetime:
@@ -3658,7 +3683,8 @@ class Store:
             embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
                 *query* the mode ``text`` looks for it by meaning too.
             alpha: the weight of the ranking by meaning in a hybrid one, 0 to 1; that by words has
-                the rest. Half each, if not given.
+                the rest. Half each, if not given. With 1 it is a search by meaning, with 0 one by
+                words, which calls no embedder, and the scores are those of that mode.
             mmr: 0 to 1: diverse hits, in the modes ``vector`` and ``hybrid``. Each next one is the
                 best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four times
                 as many as are wanted; so they are not in the order of their scores. Hits beyond the
@@ -3674,8 +3700,13 @@ class Store:
                 ``capability`` is ``search`` for words, ``semantic_search`` for vectors.
             KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
             TooLarge: the values take over 256 MiB together; ask for fewer.
-            ValueError: there are vectors of the model, but none of this size; or *query* and
-                *embedding* are both given, in the mode ``text``.
+            ValueError: there are vectors of the model, but none of this size, in the mode
+                ``vector``; or *query* and *embedding* are both given, in the mode ``text``.
+
+        Warns:
+            AnsweredByWordsWarning: there are vectors of the model, but none of this size, and the
+                mode is ``hybrid``: the answer is that of the mode ``text``. The event
+                ``store.search`` then has the detail ``answered_by``, ``words``.
         """
 
     def search_by_embedding(
@@ -4405,7 +4436,8 @@ class VectorStore:
         """Return at most *k* documents that match *query*, the best first.
 
         Without an embedder and without *embedding* documents are ranked by words, as by
-        `Store.search`. Otherwise *alpha* says what counts, and the score combines both rankings.
+        `Store.search`. Otherwise *alpha* says what counts. The score is that of the words or of the
+        meaning where only one of them counts, and otherwise combines both rankings.
         Words find the documents that share one with the query; meaning finds those whose vector is
         at less than a right angle to the query's. A *k* of zero or less, or a blank query, finds
         nothing. In an encrypted database whose words are not readable only the meaning counts.
@@ -4417,14 +4449,17 @@ class VectorStore:
                 `memalchemy.filters`.
             embedding: the vector to look for, in place of the embedder's for *query*.
             threshold: minimum score.
-            alpha: weight of the meaning against the words: 0 for words alone, 1 for the meaning
-                alone, one half by default.
+            alpha: weight of the meaning against the words, one half by default. 0 for words alone,
+                which calls no embedder; 1 for the meaning alone, whose scores are similarities.
             mmr: 0 to 1, to prefer documents that differ, as of `Store.search`. It compares vectors,
                 so it works only where the meaning counts.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds nothing readable to search.
-            ValueError: there are vectors, but none of this size.
+            ValueError: there are vectors, but none of this size, and no words to go by.
+
+        Warns:
+            AnsweredByWordsWarning: there are vectors, but none of this size: words alone count.
         """
 
     def upsert(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -353,7 +354,7 @@ async def search(
     QUERY finds words; case and accents do not matter. --embedding finds the nearest vectors. With
     both, both rankings count.
     """
-    from memalchemy import Store
+    from memalchemy import AnsweredByWordsWarning, Store
 
     if query is None and embedding is None:
         raise UsageError("give QUERY, --embedding or both; `memalchemy store ls` lists items")
@@ -365,7 +366,8 @@ async def search(
             raise UsageError("--embedding must be a list of numbers, such as [0.1, 0.2]")
     mode: SearchMode = "text" if vector is None else "vector" if query is None else "hybrid"
     async with ctx.database(read_only=True) as db:
-        with usage_errors():
+        with usage_errors(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnsweredByWordsWarning)  # the hits have it, too
             hits = await Store(db, model=model, metric=metric.value).search(
                 parts,
                 query,
@@ -387,6 +389,8 @@ async def search(
         )
     else:
         _print_hits(ctx, hits, query, prefix=prefix)
+    for notice in hits.notices:
+        ctx.terminal.print_note(notice)
 
 
 def _print_hits(ctx: Context, hits: SearchHits, query: str | None, *, prefix: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
@@ -23,7 +24,7 @@ from memalchemy.contracts import (
     Unset,
     check_limit,
 )
-from memalchemy.errors import Conflict, InvalidArgument
+from memalchemy.errors import AnsweredByWordsWarning, Conflict, InvalidArgument
 from memalchemy.events import operation
 from memalchemy.http import operations
 from memalchemy.http._offload import offload
@@ -383,7 +384,8 @@ class HTTPStore(RemoteClient):
     ) -> list[SearchHit]:
         """Return items of the namespace, the best first, as `memalchemy.Store.search`.
 
-        The modes ``vector`` and ``hybrid`` need the vector of the query as *embedding*.
+        The modes ``vector`` and ``hybrid`` need the vector of the query as *embedding*, unless
+        *alpha* is 0.
         """
         body = {
             "query": query,
@@ -400,6 +402,8 @@ class HTTPStore(RemoteClient):
         } | words_to_match(match)
         with operation("store.search"):
             answer = await self._server.call(operations.store_search(namespace, body=body))
+        for notice in answer.read(lambda tree: [str(one) for one in tree.get("notices", ())]):
+            warnings.warn(notice, AnsweredByWordsWarning, stacklevel=2)
         return answer.members("hits", _decode_hit)
 
     async def search_by_embedding(

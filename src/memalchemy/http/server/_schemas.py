@@ -785,6 +785,9 @@ class ItemHit(Item):
 
 class ItemHitList(Schema):
     hits: list[ItemHit]
+    notices: Annotated[
+        list[Text], Field(description="What the search could not do, such as compare vectors.")
+    ] = []
 
 
 class ItemList(Page):

@@ -169,12 +169,16 @@ async def store_search(
     context: RequestContext, namespace: Namespace, body: schemas.SearchItemsBody
 ) -> Any:
     """Find items, the best first."""
-    if body.mode != "text" and body.query is not None and body.embedding is None:
+    needs_vector = body.mode == "vector" or (body.mode == "hybrid" and body.alpha != 0)
+    if needs_vector and body.query is not None and body.embedding is None:
         raise InvalidArgument("a server makes no vectors: give that of your query as embedding")
     hits = await context.store.search(namespace, **body.model_dump())
     return await offload(
         hits,
-        lambda: {"hits": [{**wire.encode_item(hit), "score": hit.score} for hit in hits]},
+        lambda: {
+            "hits": [{**wire.encode_item(hit), "score": hit.score} for hit in hits],
+            "notices": list(hits.notices),
+        },
     )
 
 

@@ -414,8 +414,8 @@ class EntryHit(Entry):
     """Entry that a search found.
 
     ``score`` is 0 to 1, higher is better: of the best, the share of the query it holds, rare words
-    counting more; of others, in proportion. ``snippet`` is some of its words around the first
-    match.
+    counting more; of others, in proportion. ``snippet`` is some of its text around the first
+    match, as it was written.
     """
 
     thread_id: str

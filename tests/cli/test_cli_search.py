@@ -191,7 +191,7 @@ def test_a_table_is_printed_if_its_look_is_given(filled: str, call: Call) -> Non
     ]
     cells = [cell.strip() for cell in row.split("|")[1:-1]]
     assert cells[:4] == ["checkpoint", "/", "retail-1", "000004"]
-    assert "message 3 of retail 1" in cells[6]
+    assert "message 3 of retail-1" in cells[6]
 
 
 def test_a_dot_stands_between_the_texts_of_an_item_and_they_are_shown_as_they_are(

@@ -20,6 +20,7 @@ from memalchemy._changes import ChangeFunction, check_changed_state, function_er
 from memalchemy._locked_retry import retry_with_lock
 from memalchemy._retry import retry_on_conflict
 from memalchemy.checkpoints import diff, export, forget, listing, load, rewrite
+from memalchemy.checkpoints.found_texts import found_text, read_found_texts
 from memalchemy.checkpoints.parts import Origin, needed_of_part, newest_of_branch
 from memalchemy.checkpoints.pending_writes import put_writes
 from memalchemy.checkpoints.retention import (
@@ -34,7 +35,7 @@ from memalchemy.checkpoints.save_request import Request, SaveConditions
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import values
-from memalchemy.codec.snippets import snippet
+from memalchemy.codec.snippets import excerpt
 from memalchemy.contracts import (
     LEAVE,
     MAX_LIMIT,
@@ -801,11 +802,14 @@ class Checkpointer(Generic[State]):
         Each is as `get_metadata` gives it, with ``snippet`` and ``score``, 0 to 1. The best scores
         the share of the query that it holds, rare words counting more; the others score in
         proportion to it, by BM25. Words are compared and ranked as `Store.search` compares them. A
-        query without words finds nothing. With the *match* ``all`` only checkpoints are found whose
-        step added all words. With *below* the namespaces under this one are included, in one
-        ranking:
+        query without words finds nothing. The snippet is from a text of the state, as it was
+        written, which is one more read for each; of a state that cannot be read, and beyond 16 MiB
+        of states, it has the stored words without punctuation.
+
+        With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
+        the namespaces under this one are included, in one ranking:
         `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
-        each has its state under ``data``, as it is stored: one more read for each.
+        each has its state under ``data``, as it is stored.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -834,11 +838,22 @@ class Checkpointer(Generic[State]):
             {
                 **listing.found_info(self.db, row).as_dict(),
                 "score": score,
-                "snippet": snippet(row.search_text, shown),
+                "snippet": row.search_text,
             }
             for score, row in best
         ]
-        return await self._add_states(found, connection) if data else found
+        if data:
+            found = await self._add_states(found, connection)
+            size = sum(one["raw_size"] for one in found)
+            texts = await off_loop(
+                size, lambda: [found_text(one["data"], one["snippet"], shown) for one in found]
+            )
+        else:
+            rows = [row for _, row in best]
+            texts = await read_found_texts(self.db, rows, shown, connection, self._cache.get)
+        for one, text in zip(found, texts, strict=True):
+            one["snippet"] = excerpt(text, one["snippet"], shown)
+        return found
 
     async def search_data(
         self,

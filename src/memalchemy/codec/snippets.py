@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from memalchemy.codec.search_text import words_in
 from memalchemy.codec.tokens import (
+    MAX_TOKEN,
     Term,
     emoji_of,
     fold_character,
@@ -23,8 +24,9 @@ from memalchemy.codec.tokens import (
 SNIPPET = 200
 """Characters of a highlighted snippet, about."""
 
-_SCANNED = 20_000
-"""Characters of a text beyond ASCII in which the first match is looked for."""
+_WINDOW = 2_000
+"""Characters of a text beyond ASCII that are looked at together: whether they hold a match is known
+much sooner than where it is."""
 
 Span = tuple[int, int]
 
@@ -39,6 +41,50 @@ class _Wanted:
     def has(self, token: str) -> bool:
         token = lowered(token)
         return token in self.words or token.startswith(self.prefixes)
+
+    def found_in(self, words: Iterable[str]) -> set[str]:
+        """Return those of *words* that are wanted."""
+        return {lowered(word) for word in words if self.has(word)}
+
+    def may_be_in(self, text: str) -> bool:
+        """Return false if *text* surely holds none of what is wanted."""
+        if not text.isascii():
+            return True
+        small = text.lower()
+        return any(word in small for word in self.words) or any(
+            prefix in small for prefix in self.prefixes
+        )
+
+
+def best_text(texts: Sequence[str], search_text: str, terms: Collection[Term]) -> str | None:
+    """Return that of *texts* for which a row was found, as it was written; ``None`` if none was.
+
+    *texts* are those of the whole value or state of a row, which has words of some of them in its
+    *search_text*. A text whose words are all there comes before others, then one with more of
+    *terms*, then the last one.
+    """
+    wanted = _Wanted(terms)
+    stored = f" {search_text} "
+    whole = len(wanted.found_in(search_text.split(" ")))
+    best: str | None = None
+    best_rank = (False, 0)
+    for text in reversed(texts):
+        if not wanted.may_be_in(text):
+            continue
+        words = tokens(text)
+        rank = f" {' '.join(words)} " in stored, len(wanted.found_in(words))
+        if rank[1] and rank > best_rank:
+            best, best_rank = text, rank
+            if rank == (True, whole):
+                break
+    return best
+
+
+def excerpt(text: str | None, search_text: str, terms: Collection[Term]) -> str:
+    """Return some of a text around its first match, as it was written; without it, some words."""
+    if text is None:
+        return snippet(search_text, terms)
+    return "".join(piece["text"] for piece in highlighted(text, terms))
 
 
 def snippet(search_text: str, terms: Collection[Term], width: int = 24) -> str:
@@ -69,7 +115,7 @@ def highlighted(text: str, terms: Collection[Term], width: int = SNIPPET) -> lis
     accents. Unlike `snippet`, it takes any text.
     """
     text, wanted = unicodedata.normalize("NFC", text), _Wanted(terms)
-    first = next(_hits_in(text, wanted), (0, 0))
+    first = _first_hit(text, wanted) or (0, 0)
     start = max(0, first[0] - width // 3)
     if start:
         space = text.find(" ", start, first[0])
@@ -90,6 +136,23 @@ def highlighted(text: str, terms: Collection[Term], width: int = SNIPPET) -> lis
     if max(at, end) < len(text):
         pieces.append({"text": "…", "hit": False})
     return pieces
+
+
+def _first_hit(text: str, wanted: _Wanted) -> Span | None:
+    """Return where the first part of *text* begins and ends that is *wanted*."""
+    if text.isascii():
+        return next(_ascii_hits(text, wanted), None)
+    for low in range(0, len(text), _WINDOW):
+        start, end = max(0, low - MAX_TOKEN), min(len(text), low + _WINDOW + MAX_TOKEN)
+        part = text[start:end]
+        if not any(map(wanted.has, tokens(part))):
+            continue
+        for first, last in _joined_hits(part, wanted):
+            is_cut = (start > 0 and first == 0) or (end < len(text) and last == len(part))
+            # The words at the borders are whole in another window.
+            if not is_cut or is_unspaced(part[first]):
+                return start + first, start + last
+    return None
 
 
 def _hits_in(text: str, wanted: _Wanted, offset: int = 0) -> Iterator[Span]:
@@ -123,7 +186,7 @@ def _joined_hits(text: str, wanted: _Wanted) -> Iterator[Span]:
 
 
 def _pair_hits(text: str, wanted: _Wanted) -> Iterator[Span]:
-    for low, high, is_word in _parts(text[:_SCANNED]):
+    for low, high, is_word in _parts(text):
         if is_word:
             if any(map(wanted.has, tokens(text[low:high]))):
                 yield low, high

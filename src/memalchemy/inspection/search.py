@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from memalchemy.checkpoints.found_texts import read_found_texts
 from memalchemy.checkpoints.listing import found_info
 from memalchemy.codec.search_text import joined_texts
 from memalchemy.codec.snippets import highlighted, snippet
@@ -89,8 +90,12 @@ async def search(
 
     async def steps() -> list[Record]:
         rows = await in_logs(find_checkpoints)
+        texts = await read_found_texts(db, [row for _, row in rows], terms, None)
         return await asyncio.to_thread(
-            lambda: [_step_record(db, row, score, terms) for score, row in rows]
+            lambda: [
+                _step_record(db, row, score, text, terms)
+                for (score, row), text in zip(rows, texts, strict=True)
+            ]
         )
 
     async def entries() -> list[Record]:
@@ -119,7 +124,9 @@ async def search(
     return {"hits": hits[:limit]}
 
 
-def _step_record(db: Database, row: Any, score: float, terms: Sequence[Term]) -> Record:
+def _step_record(
+    db: Database, row: Any, score: float, text: str | None, terms: Sequence[Term]
+) -> Record:
     found, namespace = found_info(db, row), decode_namespace(row.namespace)
     return {
         "kind": "step",
@@ -131,7 +138,7 @@ def _step_record(db: Database, row: Any, score: float, terms: Sequence[Term]) ->
         "key": None,
         "score": score,
         "occurred_at": time(found.occurred_at),
-        "snippet": highlighted(snippet(row.search_text, terms), terms),
+        "snippet": highlighted(snippet(row.search_text, terms) if text is None else text, terms),
     }
 
 

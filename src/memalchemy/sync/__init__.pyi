@@ -1170,12 +1170,14 @@ class Checkpointer(Generic[State]):
 
         Each is as `get_metadata` gives it, with ``snippet`` and ``score``, 0 to 1. The best scores
         the share of the query that it holds, rare words counting more; the others score in
-        proportion to it, by BM25. Accents and case do not matter, Chinese, Japanese and Korean
-        words are found, and nothing in *query* is an operator. A query without words finds nothing.
-        With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
-        the namespaces under this one are included, in one ranking:
+        proportion to it, by BM25. The snippet is from a text of the state, as it was written, which
+        is one more read for each; of a state that cannot be read, and beyond 16 MiB of states, it
+        has the stored words without punctuation. Accents and case do not matter, Chinese, Japanese
+        and Korean words are found, and nothing in *query* is an operator. A query without words
+        finds nothing. With the *match* ``all`` only checkpoints are found whose step added all
+        words. With *below* the namespaces under this one are included, in one ranking:
         `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
-        each has its state under ``data``, as it is stored: one more read for each.
+        each has its state under ``data``, as it is stored.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -3060,12 +3062,14 @@ class RetainedCheckpointer(Generic[State]):
 
         Each is as `get_metadata` gives it, with ``snippet`` and ``score``, 0 to 1. The best scores
         the share of the query that it holds, rare words counting more; the others score in
-        proportion to it, by BM25. Accents and case do not matter, Chinese, Japanese and Korean
-        words are found, and nothing in *query* is an operator. A query without words finds nothing.
-        With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
-        the namespaces under this one are included, in one ranking:
+        proportion to it, by BM25. The snippet is from a text of the state, as it was written, which
+        is one more read for each; of a state that cannot be read, and beyond 16 MiB of states, it
+        has the stored words without punctuation. Accents and case do not matter, Chinese, Japanese
+        and Korean words are found, and nothing in *query* is an operator. A query without words
+        finds nothing. With the *match* ``all`` only checkpoints are found whose step added all
+        words. With *below* the namespaces under this one are included, in one ranking:
         `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
-        each has its state under ``data``, as it is stored: one more read for each.
+        each has its state under ``data``, as it is stored.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;

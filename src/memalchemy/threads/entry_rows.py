@@ -15,8 +15,8 @@ from memalchemy.codec.payloads import (
     encode_payload,
 )
 from memalchemy.codec.places import entry_place
-from memalchemy.codec.search_text import item_search_text
-from memalchemy.codec.snippets import snippet
+from memalchemy.codec.search_text import item_search_text, texts_in
+from memalchemy.codec.snippets import best_text, excerpt
 from memalchemy.codec.tokens import Term
 from memalchemy.codec.values import frozen, is_heavy
 from memalchemy.contracts import Entry, EntryHit, check_time
@@ -99,15 +99,17 @@ def to_hit(log: Log, row: Any, score: float, terms: Sequence[Term], keyring: Key
     with errors_about(f"the words of entry {row.seq} of thread {log.thread_id!r}"):
         place = entry_place(log.tenant, log.key, row.seq)
         check_hit_words(place, row.signature, row, keyring.signing)
+    value = _decode_value(log, keyring, row.seq, row.codec, row.checksum, row.payload)
+    text = best_text(list(texts_in(value)), row.search_text, terms)
     return EntryHit(
         row.seq,
-        _decode_value(log, keyring, row.seq, row.codec, row.checksum, row.payload),
+        value,
         row.entry_key,
         row.occurred_at,
         row.stored_at,
         row.thread_id,
         score,
-        snippet(row.search_text, terms),
+        excerpt(text, row.search_text, terms),
     )
 
 

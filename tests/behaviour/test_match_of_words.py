@@ -12,10 +12,11 @@ import pytest
 from store_helpers import Embedder, keys_of
 
 import memalchemy
-from memalchemy import Database, Episode, Memory, MemoryFact, MemoryType, Store
+from memalchemy import Conversation, Database, Episode, Memory, MemoryFact, MemoryType, Store
 from memalchemy.codec.encryption import generate_key
 from memalchemy.events import subscribe_statements
 from memalchemy.inspection import Inspector
+from memalchemy.state import Message
 from word_searches import PACKAGES, methods_with_a_query, searches_words
 
 NS = ("notes",)
@@ -80,6 +81,26 @@ def _in_log(db: Database) -> Place:
         lambda label, text: log.append(f"thread {label[-1]}", text, keys=label),
         lambda query, **how: log.search(query, LIMIT, **how),
         lambda hits: [hit.key for hit in hits],
+    )
+
+
+def _in_conversations(db: Database) -> Place:
+    def conversation(label: str) -> Conversation:
+        return memalchemy.Conversation(db, label)
+
+    return Place(
+        lambda label, text: conversation(label).add(Message.user(text)),
+        lambda query, **how: conversation("0").search(query, LIMIT, all_conversations=True, **how),
+        lambda hits: [hit.thread_id for hit in hits],
+    )
+
+
+def _in_stored_conversations(db: Database) -> Place:
+    store = memalchemy.ConversationStore(db)
+    return Place(
+        lambda label, text: store.save(label, [Message.user(text)]),
+        lambda query, **how: store.search(query, LIMIT, **how),
+        lambda hits: [hit.thread_id for hit in hits],
     )
 
 
@@ -165,6 +186,8 @@ PLACES: dict[str, Callable[[Database], Place]] = {
     "ThreadLog.search": _in_log,
     "Checkpointer.search": _in_checkpoints,
     "RetainedCheckpointer.search": lambda db: _in_checkpoints(db, "RetainedCheckpointer"),
+    "Conversation.search": _in_conversations,
+    "ConversationStore.search": _in_stored_conversations,
     "VectorStore.search": _in_documents,
     "UserMemoryStore.search": _in_facts,
     "EpisodeStore.recall": _in_episodes,

@@ -43,6 +43,7 @@ NAMES = [(("users", "a/b~c"), "k/1")]
 GIVEN: dict[str, Any] = {
     "a": "x",
     "after": 1,
+    "all_conversations": True,
     "all_namespaces": True,
     "alpha": 0.5,
     "among": 5,

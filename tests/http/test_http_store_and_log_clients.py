@@ -170,6 +170,24 @@ async def test_searches_over_http_find_any_of_the_words_or_all(db: Database, bas
                 await refused()
 
 
+async def test_messages_are_searched_over_http(db: Database, base_url: str) -> None:
+    await Conversation(db, "other").add("Is the parcel here?", "Not yet.")
+    async with HTTPConversation(base_url, "talk") as talk:
+        await talk.add({"role": "user", "content": "Where is my parcel, please?"}, keys=["k"])
+
+        (hit,) = await talk.search("parcel")
+        assert [hit] == await Conversation(db, "talk").search("parcel")
+        assert (hit.message, hit.key) == (Message.user("Where is my parcel, please?"), "k")
+        everywhere = await talk.search("parcel", all_conversations=True)
+        assert {one.thread_id for one in everywhere} == {"talk", "other"}
+        assert everywhere == await Conversation(db, "talk").search("parcel", all_conversations=True)
+        both = await talk.search("parcel here", match="all", all_conversations=True)
+        assert [one.thread_id for one in both] == ["other"]
+        assert await talk.search("parcel", 0) == []
+        with pytest.raises(ValueError, match="match is any or all"):
+            await talk.search("parcel", match="some")
+
+
 async def test_a_conversation_is_added_to_and_read(db: Database, base_url: str) -> None:
     native = Conversation(db, "t")
     async with HTTPConversation(base_url, "t") as conversation:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memalchemy._lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from memalchemy.conversations._message_search import MessageHit
     from memalchemy.conversations.conversation import Conversation, ConversationView
     from memalchemy.conversations.conversation_store import ConversationStore
     from memalchemy.conversations.retained_checkpointer import RetainedCheckpointer
@@ -16,6 +17,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "_message_search": ("MessageHit",),
             "conversation": ("Conversation", "ConversationView"),
             "conversation_store": ("ConversationStore",),
             "retained_checkpointer": ("RetainedCheckpointer",),
@@ -27,6 +29,7 @@ __all__ = [
     "Conversation",
     "ConversationStore",
     "ConversationView",
+    "MessageHit",
     "RetainedCheckpointer",
     "ToolExchange",
 ]

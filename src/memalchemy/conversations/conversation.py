@@ -19,7 +19,7 @@ from memalchemy._transactions import transaction_of
 from memalchemy.context.manager import ConversationManager
 from memalchemy.context.summarizers import ManagedMessages, PreparedSummary, SummarizerBase
 from memalchemy.context.summary import Summary
-from memalchemy.contracts import UNSET, Entry, LogReading, Seconds, Unset
+from memalchemy.contracts import UNSET, Entry, LogReading, Match, Seconds, Unset, check_flag
 from memalchemy.conversations._cache import (
     CachedConversation,
     cache_conversation,
@@ -27,6 +27,7 @@ from memalchemy.conversations._cache import (
     read_conversation,
     read_with_summary,
 )
+from memalchemy.conversations._message_search import MessageHit, search_messages
 from memalchemy.conversations._old_messages import purge_messages
 from memalchemy.conversations._records import (
     common_prefix_length,
@@ -72,7 +73,7 @@ class Conversation:
         thread_id: the thread.
         manager: the policy of `messages`; without one it returns all messages.
         namespace: keeps several conversations of one thread apart.
-        index_text: make the words of messages findable, with ``conversation.log.search``.
+        index_text: let `search` find the words of messages.
         ttl: how long the conversation lives after its last message, in seconds or as a timedelta.
         roles: roles of the application's own that messages may have, besides those that exist.
 
@@ -197,6 +198,31 @@ class Conversation:
             return to_messages(entry.value for entry in entries)
         read = await read_conversation(self.log, self.thread_id, connection)
         return await off_loop(read.size, partial(messages_from_cache, read.records))
+
+    async def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        match: Match = "any",
+        all_conversations: bool = False,
+        connection: HostConnection | None = None,
+    ) -> list[MessageHit]:
+        """Return messages that hold words of *query*, whatever the manager, the best first.
+
+        Those of this conversation; with *all_conversations* of every one in the namespace. With the
+        *match* ``all`` only messages that hold all words. The words are those that were said, also
+        in calls and results of tools; an open exchange and summaries are not searched. Accents and
+        case do not matter, and nothing in *query* is an operator. A query without words finds
+        nothing, and a conversation with ``index_text=False`` has no words.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words.
+            KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
+            Corrupt: what is stored does not match its checksum.
+        """
+        thread_id = None if check_flag(all_conversations, "all_conversations") else self.thread_id
+        return await search_messages(self.log, query, limit, thread_id, match, connection)
 
     async def text(self, *, connection: HostConnection | None = None) -> str:
         """Return `messages` as text: ``User: …``, ``Assistant: …``, a blank line between turns."""

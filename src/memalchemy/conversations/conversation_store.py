@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from memalchemy.context.manager import ConversationManager
-from memalchemy.contracts import MAX_LIMIT, Seconds
+from memalchemy.contracts import MAX_LIMIT, Match, Seconds
+from memalchemy.conversations._message_search import MessageHit, search_messages
 from memalchemy.conversations._old_messages import purge_messages
 from memalchemy.conversations._stored_summary import SUMMARY
 from memalchemy.conversations.conversation import NAMESPACE, Conversation
@@ -23,6 +24,7 @@ from memalchemy.threads import ThreadLog
 # The method `list` hides the type inside the class.
 Messages = list[Message]
 Ids = list[str]
+Hits = list[MessageHit]
 
 
 class ConversationStore:
@@ -145,6 +147,18 @@ class ConversationStore:
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
         """
         return await self.log.list_threads(limit, pattern, connection=connection)
+
+    async def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        conversation_id: str | None = None,
+        match: Match = "any",
+        connection: HostConnection | None = None,
+    ) -> Hits:
+        """Return messages of all conversations, or of one, as `Conversation.search` does."""
+        return await search_messages(self.log, query, limit, conversation_id, match, connection)
 
     async def list_conversations(self, *, connection: HostConnection | None = None) -> Ids:
         """Return the ids of all conversations with a message or a summary, in order."""

@@ -26,6 +26,7 @@ from memalchemy.contracts import (
     StoreItem,
     Unset,
 )
+from memalchemy.conversations import MessageHit
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.http.client._store import Name, Namespace
 from memalchemy.http.client._transport import Transport
@@ -485,6 +486,16 @@ class HTTPConversation:
             TypeError, ValueError: it is no snapshot; nothing was written.
             NotSerialisable, TooLarge: it cannot be stored; nothing was written.
         """
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        match: Match = "any",
+        all_conversations: bool = False,
+    ) -> list[MessageHit]:
+        """Return messages that hold words of *query*, as `memalchemy.Conversation.search`."""
 
     def set_summary(self, text: str | None, *, summarized: int = 0) -> None:
         """Store *text* as the summary of what was said before the messages, or remove it.

@@ -231,6 +231,8 @@ log_clear = _log("log_clear", "DELETE", ENTRIES,
     query="ChangeLogQuery", answer="Count", problems=(409, 410))
 conversation_messages = _log("conversation_messages", "GET", MESSAGES,
     query="ListEntriesQuery", answer="MessageList")
+conversation_search = _log("conversation_search", "POST", CONVERSATION + "/search",
+    body="SearchMessagesBody", answer="FoundMessageList", scopes=("read",))
 conversation_add = _log("conversation_add", "POST", MESSAGES,
     body="AddMessagesBody", answer="PositionList", status=201, problems=(409, 410))
 conversation_clear = _log("conversation_clear", "DELETE", MESSAGES, answer="Count")

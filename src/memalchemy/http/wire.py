@@ -17,7 +17,9 @@ from memalchemy import errors
 from memalchemy._bounds import parse_json
 from memalchemy.codec.values import from_jsonable, jsonable, pointer
 from memalchemy.contracts import CheckpointInfo, Diff, Entry, EntryHit, LogInfo, StoreItem
+from memalchemy.conversations import MessageHit
 from memalchemy.errors import InvalidArgument, MemalchemyError
+from memalchemy.state import Message
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
@@ -206,6 +208,32 @@ def encode_message(entry: Entry) -> dict[str, Any]:
     """Encode an entry whose value is the record of a message."""
     tree = encode_entry(entry)
     return {"message": tree.pop("value"), **tree}
+
+
+def encode_message_hit(hit: MessageHit) -> dict[str, Any]:
+    """Encode a hit of a search among messages."""
+    return {
+        "message": encode_state_tree(hit.message.to_record()),
+        "thread_id": hit.thread_id,
+        "position": hit.position,
+        "key": hit.key,
+        "occurred_at": hit.occurred_at.isoformat(),
+        "score": hit.score,
+        "snippet": hit.snippet,
+    }
+
+
+def decode_message_hit(tree: Mapping[str, Any]) -> MessageHit:
+    """Return the `MessageHit` that `encode_message_hit` encoded."""
+    return MessageHit(
+        Message.of(decode_state_tree(tree["message"])),
+        tree["thread_id"],
+        tree["position"],
+        tree["key"],
+        datetime.fromisoformat(tree["occurred_at"]),
+        tree["score"],
+        tree["snippet"],
+    )
 
 
 def encode_error(error: MemalchemyError) -> dict[str, Any]:

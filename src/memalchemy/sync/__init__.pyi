@@ -55,7 +55,8 @@ from memalchemy.contracts import SearchPlan as SearchPlan
 from memalchemy.contracts import SemanticSearchResult as SemanticSearchResult
 from memalchemy.contracts import StoreCapabilities as StoreCapabilities
 from memalchemy.contracts import StoreItem as StoreItem
-from memalchemy.conversations.conversation_store import Ids, Messages
+from memalchemy.conversations._message_search import MessageHit
+from memalchemy.conversations.conversation_store import Hits, Ids, Messages
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.database.database import T, U
 from memalchemy.database.executors.batching import BatchedRow
@@ -1170,12 +1171,13 @@ class Checkpointer(Generic[State]):
 
         Each is as `get_metadata` gives it, with ``snippet`` and ``score``, 0 to 1. The best scores
         the share of the query that it holds, rare words counting more; the others score in
-        proportion to it, by BM25. The snippet is from a text of the state, as it was written, which
-        is one more read for each; of a state that cannot be read, and beyond 16 MiB of states, it
-        has the stored words without punctuation. Accents and case do not matter, Chinese, Japanese
-        and Korean words are found, and nothing in *query* is an operator. A query without words
-        finds nothing. With the *match* ``all`` only checkpoints are found whose step added all
-        words. With *below* the namespaces under this one are included, in one ranking:
+        proportion to it, by BM25. Words are compared and ranked as `Store.search` compares them. A
+        query without words finds nothing. The snippet is from a text of the state, as it was
+        written, which is one more read for each; of a state that cannot be read, and beyond 16 MiB
+        of states, it has the stored words without punctuation.
+
+        With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
+        the namespaces under this one are included, in one ranking:
         `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
         each has its state under ``data``, as it is stored.
 
@@ -1288,7 +1290,7 @@ class Conversation:
         thread_id: the thread.
         manager: the policy of `messages`; without one it returns all messages.
         namespace: keeps several conversations of one thread apart.
-        index_text: make the words of messages findable, with ``conversation.log.search``.
+        index_text: let `search` find the words of messages.
         ttl: how long the conversation lives after its last message, in seconds or as a timedelta.
         roles: roles of the application's own that messages may have, besides those that exist.
 
@@ -1468,6 +1470,29 @@ class Conversation:
             NotSerialisable, TooLarge: it cannot be stored; nothing was written.
         """
 
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        match: Match = "any",
+        all_conversations: bool = False,
+        connection: HostConnection | None = None,
+    ) -> list[MessageHit]:
+        """Return messages that hold words of *query*, whatever the manager, the best first.
+
+        Those of this conversation; with *all_conversations* of every one in the namespace. With the
+        *match* ``all`` only messages that hold all words. The words are those that were said, also
+        in calls and results of tools; an open exchange and summaries are not searched. Accents and
+        case do not matter, and nothing in *query* is an operator. A query without words finds
+        nothing, and a conversation with ``index_text=False`` has no words.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words.
+            KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
+            Corrupt: what is stored does not match its checksum.
+        """
+
     def set_summary(
         self,
         text: str | None,
@@ -1608,6 +1633,17 @@ class ConversationStore:
             TypeError, ValueError: one of them is not a message; nothing was written.
             NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
         """
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        conversation_id: str | None = None,
+        match: Match = "any",
+        connection: HostConnection | None = None,
+    ) -> Hits:
+        """Return messages of all conversations, or of one, as `Conversation.search` does."""
 
 class ConversationView:
     """Reader of a conversation with a cursor of its own; see `Conversation.view`.
@@ -3062,12 +3098,13 @@ class RetainedCheckpointer(Generic[State]):
 
         Each is as `get_metadata` gives it, with ``snippet`` and ``score``, 0 to 1. The best scores
         the share of the query that it holds, rare words counting more; the others score in
-        proportion to it, by BM25. The snippet is from a text of the state, as it was written, which
-        is one more read for each; of a state that cannot be read, and beyond 16 MiB of states, it
-        has the stored words without punctuation. Accents and case do not matter, Chinese, Japanese
-        and Korean words are found, and nothing in *query* is an operator. A query without words
-        finds nothing. With the *match* ``all`` only checkpoints are found whose step added all
-        words. With *below* the namespaces under this one are included, in one ranking:
+        proportion to it, by BM25. Words are compared and ranked as `Store.search` compares them. A
+        query without words finds nothing. The snippet is from a text of the state, as it was
+        written, which is one more read for each; of a state that cannot be read, and beyond 16 MiB
+        of states, it has the stored words without punctuation.
+
+        With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
+        the namespaces under this one are included, in one ranking:
         `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
         each has its state under ``data``, as it is stored.
 
@@ -3695,8 +3732,10 @@ class Store:
                 first 1,000 are.
             explain: report in ``plans`` how the hits were found.
 
-        Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
-        *query* is an operator. A query without words finds nothing by words.
+        Accents and case do not matter, scripts without spaces need none, and nothing in *query* is
+        an operator. Of a long query the 32 rarest words are looked for. Where few items are found,
+        other forms of the words follow, with scores of at most .45. A query without words finds
+        nothing by words.
 
         Raises:
             StoreCapabilityError: a vector of *query* is needed, and there is no embedder; or the
@@ -4174,9 +4213,8 @@ class ThreadLog:
     ) -> list[EntryHit]:
         """Return entries that hold words of *query*, best first; of one thread, or of all.
 
-        With the *match* ``all`` only entries that hold all words are found. Accents and case do not
-        matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an operator.
-        A query without words finds nothing.
+        Words are compared and ranked as `Store.search` compares them. With the *match* ``all`` only
+        entries that hold all words are found. A query without words finds nothing.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.

@@ -655,11 +655,11 @@ class ThreadLog:
         self.db.keyring.check_readable("text", "a search")
         first_words = self.db.has_first_words
         wanted = WordQuery.of(check_query(query), check_match(match), first_words=first_words)
+        if thread_id is not None:
+            thread_id = check_thread_id(thread_id)
         if not wanted or not limit:
             return []
         d = self.db.dialect
-        if thread_id is not None:
-            thread_id = check_thread_id(thread_id)
         scope, binds = search_scope(d, self.db.tenant, self._path, thread_id=thread_id)
         with operation("thread.search", tenant=self.db.tenant, thread_id=thread_id) as event:
             found = await self.db.run(

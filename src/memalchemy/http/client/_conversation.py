@@ -7,10 +7,16 @@ from datetime import datetime
 from typing import Any
 
 from memalchemy.codec.values import jsonable
-from memalchemy.contracts import UNSET, Seconds, Unset, check_time
+from memalchemy.contracts import UNSET, Match, Seconds, Unset, check_limit, check_time
+from memalchemy.conversations import MessageHit
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.http import operations, wire
-from memalchemy.http.client._client import RemoteClient, given, lifetime_seconds
+from memalchemy.http.client._client import (
+    RemoteClient,
+    given,
+    lifetime_seconds,
+    words_to_match,
+)
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.http.client._thread_log import keys_and_times
 from memalchemy.keys import check_list, check_namespace, check_thread_id
@@ -95,6 +101,20 @@ class HTTPConversation(RemoteClient):
         request = operations.conversation_messages(*self._place, query=query)
         found = await self._server.all_pages(request, "messages", _decode_message, limit)
         return found if limit is None else found[::-1]
+
+    async def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        match: Match = "any",
+        all_conversations: bool = False,
+    ) -> list[MessageHit]:
+        """Return messages that hold words of *query*, as `memalchemy.Conversation.search`."""
+        body: dict[str, Any] = {"query": query, "limit": check_limit(limit)}
+        body |= {"all_conversations": all_conversations, **words_to_match(match)}
+        request = operations.conversation_search(*self._place, body=body)
+        return (await self._server.call(request)).members("messages", wire.decode_message_hit)
 
     async def count(self) -> int:
         """Return the number of messages."""

@@ -273,6 +273,17 @@ async def conversation_messages(
     return {"messages": trees, **answer}
 
 
+@endpoints.add(operations.conversation_search)
+async def conversation_search(
+    context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.SearchMessagesBody
+) -> Any:
+    """Find messages of a conversation by their words, or of all in the namespace."""
+    conversation = Conversation(context.db, check_thread_id(thread_id), namespace=namespace)
+    hits = await conversation.search(**body.model_dump())
+    trees = await offload(hits, lambda: [wire.encode_message_hit(hit) for hit in hits])
+    return {"messages": trees}
+
+
 @endpoints.add(operations.conversation_add)
 async def conversation_add(
     context: RequestContext, namespace: Namespace, thread_id: str, body: schemas.AddMessagesBody

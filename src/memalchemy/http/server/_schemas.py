@@ -548,6 +548,15 @@ class SearchEntriesBody(Schema):
     thread_id: Id | None = None
 
 
+class SearchMessagesBody(Schema):
+    query: Text
+    limit: Limit = 10
+    match: WordMatch = "any"
+    all_conversations: Annotated[
+        bool, Field(description="Messages of every conversation in the namespace.")
+    ] = False
+
+
 class SearchItemsBody(Schema):
     query: Text | None = None
     prefix: bool = False
@@ -746,6 +755,20 @@ class StoredMessage(Schema):
 
 class MessageList(Page):
     messages: list[StoredMessage]
+
+
+class FoundMessage(Schema):
+    message: Tree
+    thread_id: Text
+    position: int
+    key: Text | None
+    occurred_at: datetime
+    score: float
+    snippet: Text
+
+
+class FoundMessageList(Schema):
+    messages: list[FoundMessage]
 
 
 class StorageStats(Schema):

@@ -1,0 +1,88 @@
+"""Search of messages by the words that were said in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memalchemy.codec.search_text import search_text, texts_in
+from memalchemy.contracts import EntryHit, Match, check_limit, check_match, check_query
+from memalchemy.conversations._records import to_messages
+from memalchemy.database import HostConnection
+from memalchemy.search.ranking import holds_term
+from memalchemy.search.word_query import WordQuery
+from memalchemy.state import Message
+from memalchemy.threads import ThreadLog
+
+MOST_LOOKED_AT = 10_000
+"""Hits of the log that are looked at: those for the name of a role are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageHit:
+    """Message that a search found.
+
+    ``thread_id`` is the conversation and ``position`` the message's place in its log. ``score`` and
+    ``snippet`` are as of an `EntryHit`.
+    """
+
+    message: Message
+    thread_id: str
+    position: int
+    key: str | None
+    occurred_at: datetime
+    score: float
+    snippet: str
+
+
+async def search_messages(
+    log: ThreadLog,
+    query: str,
+    limit: int,
+    thread_id: str | None,
+    match: Match,
+    connection: HostConnection | None,
+) -> list[MessageHit]:
+    """Return messages that hold words of *query*, of one thread or of all, the best first.
+
+    The words of a log's entry are also the names of roles, which nobody said: a message that holds
+    the words only so is none.
+    """
+    size = limit = check_limit(limit)
+    first_words = log.db.has_first_words
+    wanted = WordQuery.of(check_query(query), check_match(match), first_words=first_words)
+    while True:
+        hits = await log.search(
+            query, size, thread_id=thread_id, match=match, connection=connection
+        )
+        # Words by the rules of an older release are not compared with those of this one.
+        said = hits if first_words else [hit for hit in hits if _was_said(hit.value, wanted)]
+        if len(said) >= limit or len(hits) < size or size >= MOST_LOOKED_AT:
+            return _to_message_hits(said[:limit])
+        size = min(4 * size, MOST_LOOKED_AT)
+
+
+def _was_said(record: Any, wanted: WordQuery) -> bool:
+    """Return whether the record of a message holds what is wanted, but for its role."""
+    said = {name: value for name, value in record.items() if name != "role"}
+    words = search_text(texts_in(said))
+    if wanted.match == "all":
+        return all(holds_term(words, (term,)) for term in wanted.terms)
+    return holds_term(words, wanted.shown_terms())
+
+
+def _to_message_hits(hits: list[EntryHit]) -> list[MessageHit]:
+    messages = to_messages(hit.value for hit in hits)
+    return [
+        MessageHit(
+            message,
+            hit.thread_id,
+            hit.position,
+            hit.key,
+            hit.occurred_at,
+            hit.score,
+            hit.snippet,
+        )
+        for hit, message in zip(hits, messages, strict=True)
+    ]

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memalchemy.codec.field_terms import MAX_PREFIXES, OTHERS, FieldTerms, field_terms
-from memalchemy.filters import MAX_DEPTH, MAX_PARTS, Filter
+from memalchemy.filters import MAX_DEPTH, MAX_PARTS, OPERATORS, Filter
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -877,9 +877,108 @@ def test_what_no_item_can_hold_is_refused(filter: Any, complaint: str) -> None:
         Filter.parse(filter)
 
 
+OPERANDS = {
+    **{"in": [1], "nin": [1], "exists": True, "type": "text", "contains": "a", "icontains": "a"},
+    **{"any": {"$gt": 1}, "date": {"$gt": NOON}, "not": {"$gt": 1}},
+}
+"""Operands of the operators that do not take any."""
+
+AROUND: dict[str, Callable[[Any], Any]] = {
+    "a field": lambda under: {"a": under},
+    "a pointer": lambda under: {"/a/b": under},
+    "the value": lambda under: {"$value": {"a": under}},
+    "the metadata": lambda under: {"b": 2, "$metadata": {"a": under}},
+    "$and": lambda under: {"$and": [{"b": 1}, {"a": under}]},
+    "$or": lambda under: {"$or": [{"b": 1}, {"a": under}]},
+    "$not": lambda under: {"$not": {"a": under}},
+    "$not of a field": lambda under: {"a": {"$not": under}},
+    "$any": lambda under: {"a": {"$any": under}},
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("name", [name.removeprefix("$") for name in OPERATORS])
+def test_an_operator_that_lacks_its_sign_is_refused_with_the_one_that_was_meant(
+    name: str, around: str
+) -> None:
+    operand = OPERANDS.get(name, 1)
+    wrap = AROUND[around]
+    assert Filter.parse(wrap({f"${name}": operand})) is not None
+    beside = "lte" if name != "lte" else "gt"
+    for under in ({name: operand}, {name: operand, beside: 3}, {f"${beside}": 3, name: operand}):
+        with pytest.raises(ValueError, match=rf"\${name}\b"):
+            Filter.parse(wrap(under))
+
+
+@pytest.mark.parametrize("name", ["eq", "ne", "gt", "gte", "lt", "lte"])
+def test_an_operator_of_a_date_that_lacks_its_sign_is_named(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"wants a mapping of .*, \${name}\b"):
+        Filter.parse({"a": {"$date": {name: NOON}}})
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        {"and": [{"a": 1}, {"b": 2}]},
+        {"or": [{"a": 1}, {"b": 2}]},
+        {"not": {"a": 1}},
+        {"value": {"a": 1}},
+        {"metadata": {"a": {"$gt": 1}}},
+        {"$and": [{"or": [{"a": 1}]}]},
+        {"$not": {"not": {"a": 1}}},
+        {"$metadata": {"or": [{"a": 1}]}},
+    ],
+    ids=str,
+)
+def test_a_combination_that_lacks_its_sign_is_refused_with_the_one_that_was_meant(
+    filter: Any,
+) -> None:
+    with pytest.raises(ValueError, match=r"without its \$: write \$(and|or|not|value|metadata)\."):
+        Filter.parse(filter)
+
+
+@pytest.mark.parametrize("name", [name.removeprefix("$") for name in OPERATORS])
+def test_a_mapping_that_is_meant_literally_goes_under_an_operator(name: str) -> None:
+    literal = {name: OPERANDS.get(name, 1)}
+    for operators in ({"$eq": literal}, {"$in": [literal]}, {"$not": {"$ne": literal}}):
+        assert holds(literal, operators)
+        assert not holds({name: None}, operators)
+    assert holds(literal | {"unit": "kg"}, literal | {"unit": "kg"}), "it has another key"
+    assert holds([literal], [literal])
+    assert matches({f"/a/{name}": {"$exists": True}}, {"a": literal})
+
+
+@pytest.mark.parametrize(
+    ("filter", "value"),
+    [
+        ({"and": 1}, {"and": 1}),
+        ({"or": []}, {"or": []}),
+        ({"or": ["a", "b"]}, {"or": ["a", "b"]}),
+        ({"or": {"$eq": [{"a": 1}]}}, {"or": [{"a": 1}]}),
+        ({"not": {}}, {"not": {}}),
+        ({"not": {"$eq": {"a": 1}}}, {"not": {"a": 1}}),
+        ({"metadata": {"$eq": {"a": 1}}}, {"metadata": {"a": 1}}),
+        ({"metadata": "a"}, {"metadata": "a"}),
+        ({"value": {"$gte": 3}}, {"value": 3}),
+        ({"$value": {"metadata": {"a": 1}}}, {"metadata": {"a": 1}}),
+    ],
+    ids=str,
+)
+def test_a_field_may_be_called_as_a_combination_is(filter: Any, value: Any) -> None:
+    assert matches(filter, value)
+    assert not matches(filter, {"other": 1})
+
+
 def test_a_refusal_names_no_operand() -> None:
-    for filter in ({"a": {"$exists": "hush"}}, {"a": {"$in": "hush"}}, {"$not": "hush"}):
-        with pytest.raises(ValueError, match="wants") as refused:
+    for filter in (
+        {"a": {"$exists": "hush"}},
+        {"a": {"$in": "hush"}},
+        {"$not": "hush"},
+        {"a": {"gte": "hush"}},
+        {"a": {"$any": {"eq": "hush"}}},
+        {"or": [{"a": "hush"}]},
+    ):
+        with pytest.raises(ValueError, match=r"wants|without its \$") as refused:
             Filter.parse(filter)
         assert "hush" not in str(refused.value)
     assert "hush" not in repr(Filter.parse({"$metadata": {"a": "hush"}}))

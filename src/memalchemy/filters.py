@@ -11,7 +11,8 @@ leads nowhere there, into the metadata: ``/author/name``, ``/tags/0``. A key tha
 **Operators.** ``$eq $ne $gt $gte $lt $lte $in $nin $contains $icontains $exists $type $any $date
 $not`` stand in a mapping under a field; anything else under a field is what it equals, a mapping as
 a whole. ``$and $or $not`` combine filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that
-is missing.
+is missing. An operator without its ``$`` is refused: what is meant as a mapping to equal, such as
+``{"gte": 1}``, stands under ``$eq``.
 
 **Parts.** ``$contains`` is true of an array or set with an element that equals the operand, and of
 a text that has the operand, a text, in it; ``$icontains`` of a text, whatever the case of the
@@ -39,7 +40,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -76,9 +77,9 @@ class Filter:
             TypeError: not a mapping, a key that is not a str, an operand that no item can hold
                 (JSON values, tuples, sets, bytes, datetimes, dates, UUIDs, Decimals, paths and
                 numbers of numpy it can).
-            ValueError: an unknown operator, an operand that its operator cannot use, a malformed
-                JSON pointer; nested over 50 levels deep, of over 500 conditions, or of over 10,000
-                parts.
+            ValueError: an unknown operator, one without its ``$``, an operand that its operator
+                cannot use, a malformed JSON pointer; nested over 50 levels deep, of over 500
+                conditions, or of over 10,000 parts.
         """
         if filter is not None and not isinstance(filter, Mapping):
             raise TypeError(f"a filter is a mapping, not a {type(filter).__name__}")
@@ -159,6 +160,10 @@ def _parse_condition(name: str, content: Any, place: str | None) -> Filter:
             raise _unknown_operator(
                 name, ("$and", "$or", "$not", "$value", "$metadata"), "beside fields"
             )
+    if _is_combination_without_sign(name, content, place):
+        raise ValueError(f"{_without_sign(name)}. What a field of that name equals goes under $eq")
+    if bare := operators_without_sign(content):
+        raise ValueError(f"{_without_sign(bare[0], name)}. A mapping to equal goes under $eq")
     return _parse_field(name, content if _has_operators(content) else {"$eq": content}, place)
 
 
@@ -167,11 +172,15 @@ def _parse_field(field: str, operators: dict[str, Any], place: str | None) -> Fi
     parts: list[Filter] = []
     for name, operand in operators.items():
         where = f"{name!r} under {field!r}"
+        if f"${name}" in OPERATORS:
+            raise ValueError(_without_sign(name, field))
         if not name.startswith("$"):
             raise ValueError(f"{where} stands beside operators; a mapping to equal goes under $eq")
         if name == "$not":
             if not _has_operators(operand):
-                raise ValueError(f"{where} wants a mapping of operators; $ne says unequal")
+                raise ValueError(
+                    f"{where} wants a mapping of operators{_meant(operand)}; $ne says unequal"
+                )
             parts.append(_negate(_parse_field(field, operand, place)))
         elif name == "$any":
             parts.append(_any_element_filter(place, steps, operand, where))
@@ -185,14 +194,14 @@ def _parse_field(field: str, operators: dict[str, Any], place: str | None) -> Fi
             among = {"$eq": (operand,), "$in": operand}.get(name, ())
             parts.append(_field_filter(place, steps, test, tuple(among)))
         else:
-            raise _unknown_operator(name, (*_TESTS, "$any", "$date", "$not"), f"under {field!r}")
+            raise _unknown_operator(name, OPERATORS, f"under {field!r}")
     read = _combine(all, parts)
     return replace(read, _ranges=[*read._ranges, *_range_of_operators(operators, steps)])
 
 
 def _any_element_filter(place: str | None, steps: _Steps, operand: Any, where: str) -> Filter:
     if not _has_operators(operand):
-        raise ValueError(f"{where} wants a mapping of operators")
+        raise ValueError(f"{where} wants a mapping of operators{_meant(operand)}")
     element = _parse_field("$any", operand, "$value")  # of a mapping with the element under "$any"
 
     def test(found: Any) -> bool:
@@ -205,6 +214,39 @@ def _any_element_filter(place: str | None, steps: _Steps, operand: Any, where: s
 
 def _has_operators(content: Any) -> bool:
     return isinstance(content, dict) and any(key.startswith("$") for key in content)
+
+
+def operators_without_sign(content: Any, known: Collection[str] | None = None) -> list[str]:
+    """Return the keys of a mapping under a field if all are *known* operators without their ``$``.
+
+    Of other mappings, which a field may equal, there are none.
+    """
+    known = OPERATORS if known is None else known
+    if not isinstance(content, Mapping) or not all(f"${key}" in known for key in content):
+        return []
+    return list(content)
+
+
+def _is_combination_without_sign(name: str, content: Any, place: str | None) -> bool:
+    """Return whether a condition is what ``$and``, ``$or``, ``$not`` and so on take."""
+    if name in ("and", "or"):
+        is_list = isinstance(content, tuple) and bool(content)
+        return is_list and all(isinstance(part, dict) for part in content)
+    if name == "not" or (name in ("value", "metadata") and place is None):
+        # A field of that name may have operators.
+        return isinstance(content, dict) and bool(content) and not _has_operators(content)
+    return False
+
+
+def _without_sign(name: str, field: str | None = None) -> str:
+    where = "" if field is None else f" under {field!r}"
+    return f"{name!r}{where} is an operator without its $: write ${name}"
+
+
+def _meant(content: Any) -> str:
+    """Return which operators a mapping without any may mean, for an error."""
+    bare = operators_without_sign(content)
+    return f", {', '.join(f'${name}' for name in bare)}" if bare else ""
 
 
 _Steps = Sequence[tuple[str, int | None]]  # each a key, and the index that it is in an array
@@ -423,6 +465,9 @@ _TESTS: dict[str, Callable[[Any], _Test]] = {
     "$type": _type_test,
 }
 
+OPERATORS = (*_TESTS, "$any", "$date", "$not")
+"""The operators that stand under a field."""
+
 
 # Dates
 
@@ -440,7 +485,9 @@ _SAME_TIME = timedelta(0)
 
 def _date_tests(operators: Any, where: str) -> list[_Test]:
     if not _has_operators(operators):
-        raise ValueError(f"{where} wants a mapping of {', '.join(_DATE_COMPARISONS)}")
+        raise ValueError(
+            f"{where} wants a mapping of {', '.join(_DATE_COMPARISONS)}{_meant(operators)}"
+        )
     tests = []
     for name, operand in operators.items():
         if name not in _DATE_COMPARISONS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -13,7 +14,8 @@ from plain_filter import matches
 from sqlalchemy import update
 from store_helpers import Embedder, keys_of
 
-from memalchemy import Database, Store
+from memalchemy import Database, EpisodeStore, Store, VectorStore
+from memalchemy.contracts import StoreItem
 from memalchemy.schema import StoreItemRow
 
 NS = ("filtered",)
@@ -223,6 +225,60 @@ async def test_an_unknown_operator_is_refused(store: Store, wanted: Any) -> None
         await store.search(NS, "x", filter=wanted)
     with pytest.raises(ValueError, match=r"\$"):
         await store.search_by_embedding(NS, [1.0], metadata_filter=wanted)
+
+
+async def take_none(items: list[StoreItem], connection: Any) -> None:
+    raise AssertionError("nothing passes a filter that is refused")
+
+
+GIVEN: dict[str, Any] = {
+    **{"namespace": NS, "namespaces": [NS], "query": "x", "query_embedding": [1.0]},
+    **{"work": take_none, "situation": "x"},
+}
+"""Arguments of the methods that take a filter, by the names of parameters."""
+
+
+def filtering(owner: type) -> list[tuple[type, str, str]]:
+    """Return the methods of a class that take a filter, and the names of such parameters."""
+    return [
+        (owner, name, parameter)
+        for name, method in inspect.getmembers(owner, inspect.isfunction)
+        if not name.startswith("_")
+        for parameter in inspect.signature(method).parameters
+        if parameter in ("filter", "metadata_filter")
+    ]
+
+
+OWNERS: dict[type, Callable[[Database], Any]] = {
+    Store: Store,
+    VectorStore: lambda db: VectorStore(db, namespace=NS),
+    EpisodeStore: EpisodeStore,
+}
+FILTERING = [one for owner in OWNERS for one in filtering(owner)]
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "parameter"), FILTERING, ids=lambda one: getattr(one, "__name__", one)
+)
+async def test_an_operator_that_lacks_its_sign_is_refused_wherever_a_filter_is_taken(
+    db: Database, owner: type, method: str, parameter: str
+) -> None:
+    await Store(db).put(NS, "k", {"n": 1})
+    bound = getattr(OWNERS[owner](db), method)
+    required = {
+        name: GIVEN[name]
+        for name, one in inspect.signature(bound).parameters.items()
+        if name in ("query", "work") or (one.default is one.empty and name != parameter)
+    }
+    with pytest.raises(ValueError, match=r"write \$gte\b"):
+        await collected(bound(**required, **{parameter: {"n": {"gte": 1}}}))
+    await collected(bound(**required, **{parameter: {"n": {"$eq": {"gte": 1}}}}))
+    assert await Store(db).get(NS, "k") == {"n": 1}
+
+
+async def collected(call: Any) -> Any:
+    """Wait for a call, or read all that it yields."""
+    return await call if inspect.isawaitable(call) else [one async for one in call]
 
 
 @pytest.mark.parametrize("wanted", ["n = 1", [{"n": 1}], 7], ids=repr)

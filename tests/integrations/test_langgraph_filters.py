@@ -118,6 +118,19 @@ def test_what_is_missing_is_none(db: Database, wanted: dict[str, Any], expected:
         assert sorted(hit.key for hit in found) == [*expected]
 
 
+@pytest.mark.parametrize("name", ["eq", "ne", "gt", "gte", "lt", "lte"])
+def test_an_operator_without_its_sign_is_refused_with_the_one_that_was_meant(
+    db: Database, name: str
+) -> None:
+    store = MemalchemyStore(db)
+    store.put(("n",), "k", {"a": {name: 1, "b": [{name: 2}]}})
+    for wanted in ({"a": {name: 1}}, {"a": {"b": [{name: 2}]}}, {"x": {"a": {name: 1, "gt": 3}}}):
+        with pytest.raises(ValueError, match=rf"write \${name}\b"):
+            store.search(("n",), filter=wanted)
+    literal = {"a": {"$eq": {name: 1, "b": [{name: 2}]}}}
+    assert [hit.key for hit in store.search(("n",), filter=literal)] == ["k"]
+
+
 METADATA = st.dictionaries(
     st.sampled_from(["a", "a/b", "$ref", "a.b", "it's"]),
     st.recursive(

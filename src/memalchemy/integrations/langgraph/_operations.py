@@ -21,7 +21,7 @@ from langgraph.store.base import (
 
 from memalchemy.codec.values import pointer
 from memalchemy.contracts import check_limit
-from memalchemy.filters import Filter
+from memalchemy.filters import Filter, operators_without_sign
 from memalchemy.integrations._filters import equals, is_none
 
 Name = tuple[tuple[str, ...], str]
@@ -132,7 +132,7 @@ def native_filter(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     Names are taken literally; a mapping without operators is a condition on what is inside it.
 
     Raises:
-        ValueError: an operator that LangGraph does not have.
+        ValueError: an operator that LangGraph does not have, or one without its ``$``.
     """
     if not given:
         return None
@@ -163,6 +163,11 @@ def _conditions_of_value(field: str, name: Any, wanted: Any) -> Iterator[dict[st
         if others := {one: wanted[one] for one in wanted if one not in of_none}:
             yield {field: others}
     elif isinstance(wanted, Mapping):
+        if bare := operators_without_sign(wanted, OPERATORS):
+            raise ValueError(
+                f"{bare[0]!r} under {name!r} is an operator without its $: write ${bare[0]}. A "
+                "mapping to equal goes under $eq"
+            )
         yield {field: {"$type": "object"}}
         yield from _conditions_of_mapping(field, wanted)
     elif isinstance(wanted, (list, tuple)) and any(

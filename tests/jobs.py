@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import embedders
+
 
 @dataclass(frozen=True)
 class Job:
@@ -52,6 +54,12 @@ JOBS = {
         "checksum",
         ("--all-namespaces",),
         encrypted=True,
+    ),
+    "reembed": Job(
+        "test_jobs_beside_damaged_rows.py",
+        "store_items",
+        "value",
+        ("--all-namespaces", "--embedder", embedders.NAME),
     ),
     "rotate-keys": Job(
         "test_rotations_beside_damaged_rows.py", "deltas", "checksum", encrypted=True

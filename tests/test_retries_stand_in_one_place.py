@@ -120,6 +120,8 @@ REASONS = {
     "search/_vector_cache.py Matrix.up_to_date": _STEPS,
     "store/jsonl.py export_items": _STEPS,
     "store/no_upsert.py _put_alone": _SECOND_LOOK,
+    "store/reembedding.py Reembedding._embed_places": "what others changed is embedded once more, "
+    "a few times: one item that never rests does not hold up the others",
 }
 """Loops outside of `_retry`, each with the reason why it is no other retry beside those."""
 

@@ -573,6 +573,32 @@ class SemanticSearchResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ReembedReport:
+    """The result of `Store.reembed`; of a dry run what would be done.
+
+    Attributes:
+        embedded: the items that were given vectors.
+        vectors: the number of these vectors.
+        removed: the number of vectors that these take the place of, and of those of the model that
+            is replaced.
+        textless: items without a vector, in which there is no text to embed.
+        left: items that were not embedded: they cannot be read, the embedder refused them, or
+            others changed them again and again meanwhile.
+        damaged: those of *left* that are damaged or not what was signed.
+        left_out: those of *left*, each with the reason, the first 1,000.
+    """
+
+    embedded: int = 0
+    vectors: int = 0
+    removed: int = 0
+    textless: int = 0
+    left: int = 0
+    damaged: int = 0
+    left_out: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class StoreCapabilities:
     """Features of a store.
 

@@ -456,6 +456,15 @@ class StoreCapabilityError(CapabilityMissing):
         self.hint = hint
 
 
+class EmbedderFailed(MemalchemyError):
+    """The function that makes vectors of texts does not work; what was embedded before stays.
+
+    Its own error is the ``__cause__``. Once it works, run the same call again: it goes on.
+    """
+
+    code = "MA-EMBEDDER"
+
+
 class InvalidArgument(ValueError):
     """An argument makes no sense; nothing was written.
 

@@ -24,8 +24,8 @@ class Event:
     The names are ``checkpoint.`` and ``save``, ``load``, ``write`` (of pending writes),
     ``set_metadata``, ``delete``, ``search``, ``fork``, ``copy``, ``prune``, ``purge``, ``vacuum``,
     ``sweep``, ``rewrite``, ``forget`` or ``export``; ``store.`` and ``put``, ``get``, ``refresh``,
-    ``delete``, ``list``, ``search``, ``clear``, ``sweep`` or ``forget``; ``thread.`` and
-    ``append``, ``read``, ``pop``, ``replace``, ``remove``, ``edit``, ``clear``, ``delete``,
+    ``delete``, ``list``, ``search``, ``clear``, ``sweep``, ``forget`` or ``reembed``; ``thread.``
+    and ``append``, ``read``, ``pop``, ``replace``, ``remove``, ``edit``, ``clear``, ``delete``,
     ``fork`` or ``search``; ``memory.conversation.added``, ``.pruned`` and ``.purged``;
     ``memory.exchange.begun``, ``.committed`` and ``.aborted``; ``memory.compactor.triggered`` and
     ``.completed``; ``memory.manager.`` and ``memory.facts.``, each with ``injected``, ``extracted``

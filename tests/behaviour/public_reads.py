@@ -379,7 +379,7 @@ NOT_READS = {
     *("Store." + name for name in (
         "change", "change_matching", "clear_namespace", "close", "delete", "delete_batch",
         "delete_matching", "forget_namespace", "hold", "put", "put_batch", "put_embedding",
-        "put_with_embedding", "refresh", "sweep",
+        "put_with_embedding", "reembed", "refresh", "sweep",
     )),
     *("NamespacedStore." + name for name in ("change", "clear", "delete", "put")),
     *("StoreContext." + name for name in (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from edited_rows import EDITED, fill
+from embeddings_of_edited_rows import check_embeddings
 from jobs_beside_edited_rows import (
     JOBS,
     check_job,
@@ -76,3 +77,12 @@ async def test_the_words_of_others_are_rebuilt_beside_an_edited_row(
     tmp_path: Path, table: str, signed: bool
 ) -> None:
     assert await check_words(tmp_path, table, signed=signed, values=VALUES) > 6
+
+
+@pytest.mark.parametrize("signed", [False, True], ids=["plain", "signed"])
+@pytest.mark.parametrize("encrypted", [False, True], ids=["readable", "encrypted"])
+@pytest.mark.parametrize("table", ["store_items", "embeddings"])
+async def test_the_items_of_others_are_embedded_beside_an_edited_row(
+    tmp_path: Path, table: str, encrypted: bool, signed: bool
+) -> None:
+    assert await check_embeddings(tmp_path, table, signed=signed, encrypted=encrypted) > 20

@@ -325,8 +325,10 @@ async def test_an_explained_search_says_where_there_are_no_vectors(
         found = await store.search(NS, prefix=below, embedding=NEAR, explain=True, **how)
         return [plan.reason for plan in found.plans]
 
-    (reason,) = await reasons(mode="vector")
+    reason, passed_over = await reasons(mode="vector")
     assert reason == "there are no vectors of the model 'default' here"
+    assert "not found by meaning" in passed_over
+    assert passed_over not in await reasons(mode="vector", model="other")
     assert reason in await reasons(query="kettle", mode="hybrid")
     assert reason not in await reasons(mode="vector", model="other")
     assert reason not in await reasons(mode="vector", model="other", filter={"n": 1})

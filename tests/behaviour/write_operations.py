@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import memalchemy
+from embedders import embed
 from memalchemy import Database, Episode, EpisodicMemory, MemoryFact
 from memalchemy.importers.openai_chat import import_threads
 from memalchemy.memory import Memory
@@ -42,7 +43,9 @@ class Write:
     call: Callable[[Database, On], Awaitable[Any]]
     takes_connection: bool = True
     tells: bool = True
-    """Whether it raises what stops it; what an agent's runtime calls only logs it."""
+    """Whether it raises what stops it. What an agent's runtime calls only logs it, and a job names
+    what it has left.
+    """
 
 
 async def fill(db: Database) -> None:
@@ -99,6 +102,10 @@ async def _scoped_change(db: Database, on: On) -> None:
 
 async def _embed(db: Database, on: On) -> None:
     await memalchemy.Store(db).put_embedding(SPACE, "there", [1.0, 2.0], **on)
+
+
+async def _reembed(db: Database, on: On) -> None:
+    await memalchemy.Store(db, embedder=embed).reembed(SPACE, again=True)
 
 
 async def _session_end(db: Database, on: On) -> None:
@@ -199,6 +206,7 @@ WRITES = [
         lambda db, on: _S(db).put_with_embedding(SPACE, "new", SECRET, _VECTOR, **on),
     ),
     Write("Store.put_embedding", _embed),
+    Write("Store.reembed", _reembed, takes_connection=False, tells=False),
     Write("Store.change", _change),
     Write("NamespacedStore.put", lambda db, on: _ns(db).put("new", SECRET, **on)),
     Write("NamespacedStore.change", _scoped_change),

@@ -97,6 +97,7 @@ def test_the_example_of_every_command_runs(
         run_on_a_server(name, call, request.getfixturevalue("postgres"))
         return
     (tmp_path / "keys.txt").write_text(call("generate-key").out)
+    (tmp_path / "app.py").write_text("def embed(texts):\n    return [[1.0] for text in texts]\n")
     (tmp_path / "threads.jsonl").write_text(lines(thread("airline-1", 8), thread("b", customer=42)))
     if name != "downgrade":  # its example is of an empty database
         call("--db", "sqlite:///agent.db", "import", "threads.jsonl")

@@ -21,6 +21,7 @@ from memalchemy.search._vector_statements import live_items
 from memalchemy.search.scope import key_lists, scope_binds
 from memalchemy.search.text import narrowed_items, search_items
 from memalchemy.store import read, write
+from memalchemy.store.reembedding import count_items_without_vectors, list_places
 from servers import Postgres
 
 SPACES, EACH = 200, 100
@@ -32,6 +33,8 @@ BINDS: dict[str, Any] = scope_binds("default", "/space 7/", below=True) | {
     "p_offset": 0,
     "p_terms": 1,
     "p_after_key": "key 7",
+    "p_key": "key 7",
+    "p_namespace": "/space 7/",
     "p_after_updated_at": NOW,
     "p_after_namespace": "/space 7/",
     "p_low": "/space 7/",
@@ -91,8 +94,17 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
         "namespaces": (read.list_paths(d), {}),
         "vectors to drop": (write.delete_vectors_of_items(d), keys),
         "which are alive": (live_items(d), keys),
+        "names of vectors": (write.list_vectors(d), keys),
+        "items to embed": (list_places(d, below=True, after=True), {}),
+        "items without vectors": (
+            count_items_without_vectors(d, below=False),
+            {"p_model": "a", "p_dimensions": 3},
+        ),
     }
 
+
+BY_KEY = ("vectors to drop", "names of vectors")
+"""Statements that look up the vectors of items, each by its key."""
 
 NAMES = list(statements(DIALECTS["sqlite"]))
 
@@ -144,8 +156,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_sqlite_scans_no_items(file: Path, name: str) -> None:
+async def steps_on_sqlite(file: Path, name: str) -> list[str]:
+    """Return the steps of SQLite's plan for a statement."""
     async with Database(f"sqlite:///{file}") as db:
         statement, binds = statements(db.dialect)[name]
 
@@ -158,9 +170,23 @@ async def test_sqlite_scans_no_items(file: Path, name: str) -> None:
             asked = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}", given)
             return [row.detail for row in asked]
 
-        steps = await db.run_sync(explain)
+        return await db.run_sync(explain)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_sqlite_scans_no_items(file: Path, name: str) -> None:
+    steps = await steps_on_sqlite(file, name)
 
     scanned = {m[1] for step in steps if (m := re.match(r"SCAN (\S+)", step))}
     assert not scanned & {"store_items", "embeddings", "later"}, steps
     wide = [step for step in steps if re.search(r"USING .*INDEX \S+ \(tenant=\?\)", step)]
     assert not wide, "an index that leads no further than to the tenant is a scan"
+
+
+@pytest.mark.parametrize("name", BY_KEY)
+async def test_sqlite_looks_up_the_vectors_of_items_by_their_keys(file: Path, name: str) -> None:
+    steps = await steps_on_sqlite(file, name)
+
+    looked_up = [step for step in steps if "embeddings" in step]
+    assert looked_up
+    assert all("key=?" in step for step in looked_up), steps

@@ -3635,6 +3635,46 @@ AND embeddings.part = $6::INTEGER
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 
+-- store.reembedding.count_items_without_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE) EXCEPT
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key
+  FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.model = $4::VARCHAR
+  AND embeddings.dimensions = $5::INTEGER) AS lacking
+
+-- store.reembedding.list_places(below=False, after=False)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $4
+
+-- store.reembedding.read_items_to_embed()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -3688,7 +3728,7 @@ AND (embeddings.namespace, embeddings.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- store.write.delete_vectors_of_model()
+-- store.write.delete_vectors_of_model(of_field=False)
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
@@ -3706,6 +3746,17 @@ AND store_items.lifetime = $6::BIGINT
 AND store_items.expires_at < $1::TIMESTAMP WITH TIME ZONE
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- store.write.list_vectors()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- store.write.lock_item()
 SELECT store_items.version, store_items.created_at

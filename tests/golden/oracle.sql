@@ -3321,6 +3321,47 @@ AND embeddings.part = :p_part
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
+-- store.reembedding.count_items_without_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE store_items.tenant = :k_tenant
+  AND store_items.namespace = :k_namespace
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > :p_now) MINUS
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions) lacking
+
+-- store.reembedding.list_places(below=False, after=False)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.reembedding.read_items_to_embed()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -3362,7 +3403,7 @@ AND (embeddings.namespace, embeddings.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- store.write.delete_vectors_of_model()
+-- store.write.delete_vectors_of_model(of_field=False)
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
@@ -3380,6 +3421,18 @@ AND store_items.lifetime = :p_lifetime
 AND store_items.expires_at < :p_expires_at
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+
+-- store.write.list_vectors()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
 -- store.write.lock_item()
 SELECT store_items.version, store_items.created_at

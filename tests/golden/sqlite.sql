@@ -3683,6 +3683,50 @@ AND embeddings.part = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
+-- store.reembedding.count_items_without_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key"
+  FROM store_items
+  WHERE store_items.tenant = ?
+  AND store_items.namespace = ?
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?) EXCEPT
+  SELECT embeddings.namespace AS namespace, embeddings."key" AS "key"
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace = ?
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?) AS lacking
+
+-- store.reembedding.list_places(below=False, after=False)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.reembedding.read_items_to_embed()
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
@@ -3745,7 +3789,7 @@ AND (embeddings.namespace, embeddings."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- store.write.delete_vectors_of_model()
+-- store.write.delete_vectors_of_model(of_field=False)
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
@@ -3763,6 +3807,20 @@ AND store_items.lifetime = ?
 AND store_items.expires_at < ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+
+-- store.write.list_vectors()
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
 
 -- store.write.lock_item()
 UPDATE store_items

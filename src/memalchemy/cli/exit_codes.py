@@ -13,6 +13,7 @@ from memalchemy.errors import (
     DatabaseUnreachable,
     DowngradeRefused,
     DriverMissing,
+    EmbedderFailed,
     EpisodeNotFoundError,
     ForeignTable,
     KeyMissing,
@@ -56,6 +57,7 @@ MEANINGS = {
 CODES: dict[type[MemalchemyError], int] = {
     NotFound: NOT_FOUND,
     EpisodeNotFoundError: NOT_FOUND,
+    EmbedderFailed: NOT_FOUND,
     SchemaOutdated: NOT_FOUND,
     VersionTableLost: NOT_FOUND,
     SchemaTooNew: NOT_FOUND,

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from memalchemy._named_objects import load_object
 from memalchemy.conformance import (
     ADAPTER_CHECKS,
     CHECKPOINTER_CHECKS,
@@ -24,7 +25,6 @@ from memalchemy.conformance import (
 )
 from memalchemy.conformance._checks import made_by
 from memalchemy.conformance._databases import on_database
-from memalchemy.conformance.subject import load_object
 
 _CONTRACTS: dict[str, tuple[Any, list[Check], tuple[str, str]]] = {
     "checkpointer": (check_checkpointer, CHECKPOINTER_CHECKS, ("save", "load")),

@@ -15,7 +15,8 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-from memalchemy.conformance.subject import Subject, load_object
+from memalchemy._named_objects import load_object
+from memalchemy.conformance.subject import Subject
 from memalchemy.database import Database
 
 

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from memalchemy._named_objects import load_object
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.conformance._checks import (
     ALIKE,
@@ -26,7 +27,7 @@ from memalchemy.conformance._checks import (
 from memalchemy.conformance._databases import Ground
 from memalchemy.conformance._worker import nth_text
 from memalchemy.conformance.report import Report
-from memalchemy.conformance.subject import Subject, load_object
+from memalchemy.conformance.subject import Subject
 from memalchemy.verify import verify
 
 ADAPTERS_PAGE = "docs/integrations/adapters.md"

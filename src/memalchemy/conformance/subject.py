@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 A = TypeVar("A")
-
-_NAME = re.compile(r"(?P<module>[\w.]+):(?P<path>\w+(\.\w+)*)(\[(?P<key>.+)\])?")
 
 
 @dataclass(frozen=True)
@@ -47,25 +43,3 @@ class Subject(Generic[A]):
     namespaced: Callable[[Any, tuple[str, ...]], A] | None = None
     conflicts: tuple[type[Exception], ...] = ()
     refusals: tuple[type[Exception], ...] = (ValueError, TypeError)
-
-
-def load_object(name: str) -> Any:
-    """Return the object that a text names: ``module:ATTRIBUTE``, or ``module:MAPPING[key]``.
-
-    Raises:
-        ValueError: the text is not of this form, or names nothing.
-    """
-    match = _NAME.fullmatch(name)
-    if match is None:
-        raise ValueError(
-            f"an object is named as module:ATTRIBUTE or module:NAME[key], not {name!r}"
-        )
-    try:
-        found: Any = importlib.import_module(match["module"])
-        for part in match["path"].split("."):
-            found = getattr(found, part)
-        if match["key"] is not None:
-            found = found[match["key"]]
-    except (ImportError, AttributeError, LookupError, TypeError) as error:
-        raise ValueError(f"there is no object {name}: {error}") from error
-    return found

@@ -25,6 +25,8 @@ from memalchemy.contracts import (
     ItemOrder,
     Match,
     NewItem,
+    Progress,
+    ReembedReport,
     SearchHit,
     SearchHits,
     SearchMode,
@@ -101,6 +103,7 @@ from memalchemy.store.embedding import (
 )
 from memalchemy.store.item_reader import ItemReader, take_first
 from memalchemy.store.item_search import ItemSearch
+from memalchemy.store.reembedding import Reembedding, Wanted, items_passed_over
 from memalchemy.store.roads import ItemRoads
 from memalchemy.store.settings import (
     Lifetimes,
@@ -503,6 +506,90 @@ class Store:
                     return await retry_on_conflict(partial(attempt, connection), target)
                 lock = partial(self.hold, [where])
                 return await retry_with_lock(self.db, lock, attempt, target, connection)
+
+    async def reembed(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        index: Index = None,
+        again: bool = False,
+        only_embedded: bool = False,
+        replace_model: str | None = None,
+        batch_size: int = 100,
+        dry_run: bool = False,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> ReembedReport:
+        """Give the items of the namespace the vectors of the store's model that they lack.
+
+        These are items without vectors, such as imported ones, and those whose vectors are of
+        another model, or of another size than the embedder makes. Values, versions and times stay.
+        Others may read and write meanwhile: an item that they change is embedded as it is then.
+        Each batch is one transaction. A run that ends early continues when it is run again, and
+        several may work at once. An item that cannot be read, or that the embedder refuses, is left
+        as it is and named; the others are embedded.
+
+        Args:
+            prefix: also embed the items below the namespace; of ``()`` these are all of the tenant.
+            index: what is embedded of a value, as in `put`. Without it, of an item that has vectors
+                the fields that they are of, and of another what the store embeds. With it all
+                vectors of the model that an item has are replaced, otherwise those of the fields
+                that have text.
+            again: also embed items that have vectors of the model, because the embedder makes
+                others now. A run that ends early continues, too, as long as the embedder makes the
+                same vectors; one under another *model* compares no vectors of two embedders.
+            only_embedded: leave items that have no vectors at all, which may be on purpose.
+            replace_model: delete the vectors of this model from items that have those of the
+                store's.
+            batch_size: the largest number of texts of one call of the embedder, and of items of one
+                transaction.
+            dry_run: change nothing; say what would be done. The embedder is called once, for the
+                size of its vectors.
+            progress: called with items done, and in all, as they were at the start.
+
+        Raises:
+            StoreCapabilityError: there is no embedder, or the database is encrypted and may hold no
+                vectors.
+            EmbedderFailed: the embedder does not work, or refuses three items in a row.
+            ReadOnly: the database was opened read-only, and this is no *dry_run*.
+        """
+        settings = self._settings
+        if settings.embedder is None:
+            raise missing_embedder("reembed")
+        self.db.keyring.check_readable("vectors", "reembed", store="Store")
+        check_index(index)
+        for field in index if index and not isinstance(index, bool) else ():
+            check_field(field)
+        if index is not None and not index:
+            raise InvalidArgument("index says what is embedded; reembed embeds something")
+        if replace_model is not None and check_field(replace_model) == settings.model:
+            raise InvalidArgument(
+                f"the store's model is {replace_model!r} itself; again=True replaces its vectors"
+            )
+        if not check_limit(batch_size, "batch_size"):
+            raise InvalidArgument("batch_size must be at least 1")
+        wanted = Wanted(
+            encode_namespace(namespace),
+            check_flag(prefix, "prefix"),
+            index if index is None or isinstance(index, bool) else tuple(index),
+            check_flag(again, "again"),
+            check_flag(only_embedded, "only_embedded"),
+            replace_model,
+        )
+        if not check_flag(dry_run, "dry_run"):
+            self.db.check_writable()
+        with operation("store.reembed", **self._about(namespace)) as event:
+            run = Reembedding(
+                self.db,
+                settings,
+                settings.embedder,
+                wanted,
+                batch_size,
+                dry_run,
+                event,
+                progress,
+            )
+            return await run.run(notes=Store(self.db, index_text=False))
 
     # --- Reading ----------------------------------------------------------------------------------
 
@@ -1137,7 +1224,8 @@ class Store:
                 best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four times
                 as many as are wanted; so they are not in the order of their scores. Hits beyond the
                 first 1,000 are.
-            explain: report in ``plans`` how the hits were found.
+            explain: report in ``plans`` how the hits were found, and how many items a search by
+                meaning passes over because they have no vector of the model and size.
 
         Accents and case do not matter, scripts without spaces need none, and nothing in *query* is
         an operator. Of a long query the 32 rarest words are looked for. Where few items are found,
@@ -1199,6 +1287,8 @@ class Store:
                 event.details["answered_by"] = "words"
             if mmr is not None:
                 found = await diversify(self.db, found, mmr, most, name, connection, event)
+            if explain and vector is not None:
+                search.plans.extend(await items_passed_over(reader, name, len(vector)))
         for notice in search.notices:
             warnings.warn(notice, AnsweredByWordsWarning, stacklevel=2)
         hits = _hits([_hit(one.item, one.score) for one in found[offset:]], search.plans, explain)

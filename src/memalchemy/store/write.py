@@ -37,7 +37,7 @@ from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
 from memalchemy.log.tables import signature_bind
 from memalchemy.log.text_index_sweep import sweep_indexes
-from memalchemy.proofs import REMOVED_BY_NAME, REPLACED
+from memalchemy.proofs import FOUND, REMOVED_BY_NAME, REPLACED
 from memalchemy.rows import ITEM, MANY_ITEMS, VECTOR
 from memalchemy.search.cache_versions import count_change, delete_counters, erased_binds
 from memalchemy.search.scope import (
@@ -218,11 +218,15 @@ def lock_listed(
     return found
 
 
-@statement()
-def delete_vectors_of_model(dialect: Dialect) -> Executable:
-    """Delete an item's vectors of one model."""
+@statement(of_field=(False, True))
+def delete_vectors_of_model(dialect: Dialect, of_field: bool) -> Executable:
+    """Delete an item's vectors of one model; with *of_field* those of one field."""
+    names = ("model", "field") if of_field else ("model",)
     return deleting_vectors(
-        EMBEDDINGS.c.model == bindparam("p_model", type_=EMBEDDINGS.c.model.type)
+        *(
+            EMBEDDINGS.c[name] == bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type)
+            for name in names
+        )
     )
 
 
@@ -455,7 +459,8 @@ def add_vectors(
     version = int(rows[0].version)
     if expected is not UNSET and version != expected:
         return version
-    yield delete_vectors_of_model(dialect), key_of(item) | {"p_model": vectors[0].model}
+    of_model = delete_vectors_of_model(dialect, of_field=False)
+    yield of_model, key_of(item) | {"p_model": vectors[0].model}
     change = 0
     if dialect.vectors.counts_changes:
         change = yield from count_change(
@@ -463,6 +468,92 @@ def add_vectors(
         )
     yield from _put_vectors(dialect, item, version, vectors, change, native)
     return version
+
+
+class VectorName(NamedTuple):
+    """Name of a vector of an item, and its size."""
+
+    field: str
+    model: str
+    part: int
+    dimensions: int
+
+
+class Revectored(NamedTuple):
+    """Item that was read, with new vectors for it."""
+
+    place: Place
+    version: int
+    created_at: datetime
+    names: frozenset[VectorName]
+    """Of the vectors that it had when it was read."""
+    vectors: Sequence[VectorRow]
+    replaced: frozenset[VectorName]
+    """Of the vectors that it is not to have any more, unless they are written anew."""
+
+
+def give_vectors(
+    dialect: Dialect, tenant: str, items: Sequence[Revectored], now: datetime, native: bool
+) -> Program[set[Place]]:
+    """Replace vectors of items that are as they were read, and have the same vectors.
+
+    Returns the places of the items that have changed, which are left as they are. Values and
+    versions stay.
+    """
+    binds = {"k_tenant": tenant, "p_now": now}
+    there = yield from lock_listed(dialect, [one.place for one in items], binds)
+    names = yield from _names_of_vectors(dialect, tenant, there)
+    same = [
+        one
+        for one in items
+        if there.get(one.place) == (one.version, one.created_at) and names[one.place] == one.names
+    ]
+    changes: dict[str, int] = {}
+    written = []
+    for one in same:
+        path, key = one.place
+        item = binds | {"k_namespace": path, "k_key": key}
+        # What is written over is not deleted before.
+        anew = {(vector.field, vector.model, vector.part) for vector in one.vectors}
+        gone = {(name.field, name.model) for name in one.replaced if name[:3] not in anew}
+        for field, model in sorted(gone):
+            named = key_of(item) | {"p_field": field, "p_model": model}
+            yield delete_vectors_of_model(dialect, of_field=True), named
+        if path not in changes and dialect.vectors.counts_changes:
+            changes[path] = yield from count_change(dialect, tenant, path, now)
+        written += [
+            _vector_binds(dialect, item, one.version, vector, changes.get(path, 0), native)
+            for vector in one.vectors
+        ]
+    if written:
+        yield put_vector(dialect, native=native), written
+    return {one.place for one in items} - {one.place for one in same}
+
+
+def _names_of_vectors(
+    dialect: Dialect, tenant: str, places: Iterable[Place]
+) -> Program[dict[Place, frozenset[VectorName]]]:
+    """Return the names of the vectors of each of some items of a tenant."""
+    found: dict[Place, set[VectorName]] = {place: set() for place in places}
+    for listed in key_lists(dialect, found):
+        for row in (yield list_vectors(dialect), {"k_tenant": tenant} | listed):
+            found[row.namespace, row.key].add(vector_name_of(row))
+    return {place: frozenset(names) for place, names in found.items()}
+
+
+def vector_name_of(row: Any) -> VectorName:
+    """Return the name of the vector in a row of `list_vectors`."""
+    return VectorName(row.field, row.model, row.part, row.dimensions)
+
+
+@statement(unproven=FOUND)
+def list_vectors(dialect: Dialect) -> Executable:
+    """Select the names and sizes of the vectors of the items in ``p_keys``."""
+    names = ("namespace", "key", *VectorName._fields)
+    tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return select(*(EMBEDDINGS.c[name] for name in names)).where(
+        tenant, is_listed(dialect, EMBEDDINGS)
+    )
 
 
 Written = tuple[Row, Sequence[VectorRow]]

@@ -34,6 +34,7 @@ from memalchemy.contracts import (
     MigrateMode,
     PendingWrite,
     Progress,
+    ReembedReport,
     SearchMode,
     Seconds,
     Snapshot,
@@ -3675,6 +3676,53 @@ class Store:
     ) -> int:
         """Write an item with a vector, as `put`."""
 
+    def reembed(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        index: Index = None,
+        again: bool = False,
+        only_embedded: bool = False,
+        replace_model: str | None = None,
+        batch_size: int = 100,
+        dry_run: bool = False,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> ReembedReport:
+        """Give the items of the namespace the vectors of the store's model that they lack.
+
+        These are items without vectors, such as imported ones, and those whose vectors are of
+        another model, or of another size than the embedder makes. Values, versions and times stay.
+        Others may read and write meanwhile: an item that they change is embedded as it is then.
+        Each batch is one transaction. A run that ends early continues when it is run again, and
+        several may work at once. An item that cannot be read, or that the embedder refuses, is left
+        as it is and named; the others are embedded.
+
+        Args:
+            prefix: also embed the items below the namespace; of ``()`` these are all of the tenant.
+            index: what is embedded of a value, as in `put`. Without it, of an item that has vectors
+                the fields that they are of, and of another what the store embeds. With it all
+                vectors of the model that an item has are replaced, otherwise those of the fields
+                that have text.
+            again: also embed items that have vectors of the model, because the embedder makes
+                others now. A run that ends early continues, too, as long as the embedder makes the
+                same vectors; one under another *model* compares no vectors of two embedders.
+            only_embedded: leave items that have no vectors at all, which may be on purpose.
+            replace_model: delete the vectors of this model from items that have those of the
+                store's.
+            batch_size: the largest number of texts of one call of the embedder, and of items of one
+                transaction.
+            dry_run: change nothing; say what would be done. The embedder is called once, for the
+                size of its vectors.
+            progress: called with items done, and in all, as they were at the start.
+
+        Raises:
+            StoreCapabilityError: there is no embedder, or the database is encrypted and may hold no
+                vectors.
+            EmbedderFailed: the embedder does not work, or refuses three items in a row.
+            ReadOnly: the database was opened read-only, and this is no *dry_run*.
+        """
+
     def refresh(
         self,
         keys: Iterable[tuple[Namespace, str]],
@@ -3730,7 +3778,8 @@ class Store:
                 best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four times
                 as many as are wanted; so they are not in the order of their scores. Hits beyond the
                 first 1,000 are.
-            explain: report in ``plans`` how the hits were found.
+            explain: report in ``plans`` how the hits were found, and how many items a search by
+                meaning passes over because they have no vector of the model and size.
 
         Accents and case do not matter, scripts without spaces need none, and nothing in *query* is
         an operator. Of a long query the 32 rarest words are looked for. Where few items are found,

@@ -223,6 +223,9 @@ async def test_a_picture_is_found_by_the_text_that_stands_for_it(
     (found, *_) = await documents.search("red kettle")
     assert found == MemoryResult("p", "a red kettle", 1.0, {"n": 1}, "image/png", picture)
     assert not hasattr(found, "embedding")
+    by_words = memalchemy.VectorStore(db)
+    for words in ("image", "png", "caption"):
+        assert await by_words.search(words) == [], "its type is no text of a document"
     assert asked[:3] == (["a red kettle", "a blue kettle", "nothing"] if embedded else [])
     with pytest.raises(TypeError, match="raw_content is bytes"):
         await documents.upsert("x", raw_content="x")  # type: ignore[arg-type]

@@ -257,9 +257,16 @@ def _to_result(item: StoreItem, score: float) -> MemoryResult:
         value["content"],
         score,
         item.metadata,
-        value.get("content_type", TEXT),
+        _to_text(value.get("content_type", TEXT)),
         value.get("raw_content"),
     )
+
+
+def _to_text(content_type: str | bytes) -> str:
+    """Return a content type; one that another writer stored may be a text."""
+    if isinstance(content_type, bytes):
+        return content_type.decode("utf-8", "surrogatepass")
+    return content_type
 
 
 def _to_value(content: str, content_type: str, raw_content: bytes | None) -> str | dict[str, Any]:
@@ -270,4 +277,6 @@ def _to_value(content: str, content_type: str, raw_content: bytes | None) -> str
         raise TypeError(f"raw_content is bytes, not {type(raw_content).__name__}")
     if content_type == TEXT and raw_content is None:
         return content
-    return {"content": content, "content_type": content_type, "raw_content": raw_content}
+    # Bytes have no words: a search for "image" finds what is said of images, and not each of them.
+    stored_type = content_type.encode("utf-8", "surrogatepass")
+    return {"content": content, "content_type": stored_type, "raw_content": raw_content}

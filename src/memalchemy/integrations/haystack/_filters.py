@@ -11,6 +11,7 @@ from memalchemy import filters as filters_of_store
 from memalchemy.codec.values import pointer
 from memalchemy.filters import as_datetime
 from memalchemy.integrations._filters import EVERYTHING, NOTHING, Filter, is_none
+from memalchemy.integrations._wordless import wordless
 
 _ORDER = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 _FIELDS = frozenset({"id", "content", "score"})
@@ -107,6 +108,8 @@ def _presence_filter(name: str, operator: str, value: Any) -> Filter:
 def _equals_filter(name: str, value: Any) -> Filter:
     if value is None:
         return {"$value": is_none(_path_of_field(name))}
+    if name == "id" and isinstance(value, str):
+        return _field_filter(name, {"$eq": wordless(value)})
     same = _field_filter(name, {"$eq": value})
     moment = as_datetime(value)
     if moment is None:
@@ -117,6 +120,8 @@ def _equals_filter(name: str, value: Any) -> Filter:
 def _membership_filter(name: str, values: Any) -> Filter:
     if not isinstance(values, list):
         raise FilterError(f"'in' and 'not in' take a list, not {type(values).__name__}")
+    if name == "id":
+        return _field_filter(name, {"$in": [wordless(one) for one in values if type(one) is str]})
     plain = [one for one in values if one is not None and as_datetime(one) is None]
     others = [
         _equals_filter(name, one) for one in values if one is None or as_datetime(one) is not None

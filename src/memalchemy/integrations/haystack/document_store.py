@@ -17,6 +17,7 @@ from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.integrations._base import AnyDatabase, blocking
+from memalchemy.integrations._wordless import wordless
 from memalchemy.integrations.haystack._adapter import HaystackAdapter, translated
 from memalchemy.integrations.haystack._filters import native_filter
 from memalchemy.keys import check_list
@@ -360,13 +361,19 @@ class MemalchemyDocumentStore(HaystackAdapter):
 def _to_value(document: Document) -> dict[str, Any]:
     """Return what is stored of a document besides its vector.
 
-    The metadata are not the item's own: databases change their types. The vector lies in float32;
-    numbers that are not in it are stored here, too, exactly.
+    The metadata are not the item's own: databases change their types. Content and metadata are
+    found by words; ids are for filters alone, and the type of a blob is bytes. The vector lies in
+    float32; numbers that are not in it are stored here, too, exactly.
     """
-    value: dict[str, Any] = {"id": document.id, "content": document.content, "meta": document.meta}
+    value: dict[str, Any] = {
+        "id": wordless(document.id),
+        "content": document.content,
+        "meta": document.meta,
+    }
     if document.blob is not None:
         blob = document.blob
-        value["blob"] = {"data": bytes(blob.data), "meta": blob.meta, "mime_type": blob.mime_type}
+        mime_type = None if blob.mime_type is None else blob.mime_type.encode()
+        value["blob"] = {"data": bytes(blob.data), "meta": blob.meta, "mime_type": mime_type}
     if document.sparse_embedding is not None:
         value["sparse_embedding"] = document.sparse_embedding.to_dict()
     if document.score is not None:
@@ -403,10 +410,19 @@ def _to_document(item: StoreItem, embedding: list[float] | None, score: float | 
         id=item.key,
         content=value["content"],
         meta=value["meta"],
-        blob=None if blob is None else ByteStream(**blob),
+        blob=None if blob is None else _to_blob(blob),
         sparse_embedding=None if sparse is None else SparseEmbedding.from_dict(sparse),
         embedding=embedding,
         score=score,
+    )
+
+
+def _to_blob(stored: Mapping[str, Any]) -> ByteStream:
+    mime_type = stored["mime_type"]
+    return ByteStream(
+        data=stored["data"],
+        meta=stored["meta"],
+        mime_type=None if mime_type is None else mime_type.decode(),
     )
 
 

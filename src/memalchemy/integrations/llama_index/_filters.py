@@ -15,6 +15,7 @@ from llama_index.core.vector_stores.types import (
 
 from memalchemy.codec.values import pointer
 from memalchemy.integrations._filters import EVERYTHING, NOTHING, Filter, is_none
+from memalchemy.integrations._wordless import wordless
 
 DOCUMENT_KEYS = frozenset({"doc_id", "document_id", "ref_doc_id"})
 """Names of LlamaIndex's for the id of a node's document."""
@@ -31,6 +32,16 @@ _TEXT_MATCHES = {
 }
 
 
+def document_fields(ref_doc_id: str | None) -> dict[str, str | None]:
+    """Return what is stored of a node for filters by the id of its document."""
+    if ref_doc_id is None:
+        return {"ref_doc_id": None, "folded_ref_doc_id": None}
+    return {
+        "ref_doc_id": wordless(ref_doc_id),
+        "folded_ref_doc_id": wordless(ref_doc_id.casefold()),
+    }
+
+
 def native_filter(
     filters: MetadataFilters | None,
     *,
@@ -44,9 +55,9 @@ def native_filter(
     """
     parts: list[Filter] = []
     if ids is not None:
-        parts.append({"$value": {"id": {"$in": list(ids)}}})
+        parts.append({"$value": {"id": _one_of(ids)}})
     if documents is not None:
-        parts.append({"$value": {"ref_doc_id": {"$in": list(documents)}}})
+        parts.append({"$value": {"ref_doc_id": _one_of(documents)}})
     if filters is not None and filters.filters:
         parts.append(_filter_of_group(filters))
     return {"$and": parts} if parts else None
@@ -70,7 +81,7 @@ def without_text(
                 parts.append({"$not": {"$or": [is_none(field), {field: {"$type": "text"}}]}})
     if not parts:
         return None
-    among = {} if ids is None else {"id": {"$in": list(ids)}}
+    among = {} if ids is None else {"id": _one_of(ids)}
     return {"$value": {**among, "$or": parts}}
 
 
@@ -87,11 +98,19 @@ def _filter_of_group(group: MetadataFilters) -> Filter:
     return {"$and" if condition is FilterCondition.AND else "$or": parts}
 
 
+def _one_of(ids: Iterable[str]) -> Filter:
+    return {"$in": [wordless(one) for one in ids]}
+
+
 def _path_of_field(one: MetadataFilter) -> str:
     return "/ref_doc_id" if one.key in DOCUMENT_KEYS else pointer("/metadata", one.key)
 
 
 def _filter_of_one(one: MetadataFilter) -> Filter:
+    if one.key in DOCUMENT_KEYS:
+        if one.operator is FilterOperator.TEXT_MATCH_INSENSITIVE and isinstance(one.value, str):
+            return {"$value": {"folded_ref_doc_id": {"$contains": wordless(one.value.casefold())}}}
+        one = one.model_copy(update={"value": _as_stored(one.value)})
     value = one.value
 
     def field(operators: Filter) -> Filter:
@@ -135,6 +154,13 @@ def _filter_of_one(one: MetadataFilter) -> Filter:
         f"the filter operator {one.operator.value!r} is not supported; supported are "
         + ", ".join(repr(known.value) for known in FilterOperator if known is not one.operator)
     )
+
+
+def _as_stored(value: Any) -> Any:
+    """Return the value of a filter by the id of a document as such ids are stored."""
+    if isinstance(value, list):
+        return [_as_stored(one) for one in value]
+    return wordless(value) if isinstance(value, str) else value
 
 
 def _values_alike(value: Any) -> list[Any]:

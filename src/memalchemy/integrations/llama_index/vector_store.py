@@ -30,7 +30,12 @@ from memalchemy._bounds import parse_plain_json
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.filters import Filter
 from memalchemy.integrations._base import Adapter, AnyDatabase, SyncAdapter, blocking
-from memalchemy.integrations.llama_index._filters import native_filter, without_text
+from memalchemy.integrations._wordless import wordless
+from memalchemy.integrations.llama_index._filters import (
+    document_fields,
+    native_filter,
+    without_text,
+)
 from memalchemy.integrations.llama_index._pydantic_adapter import ModelAdapter
 from memalchemy.keys import check_list
 from memalchemy.store import Store
@@ -116,7 +121,8 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document."""
-        where = {"$value": {"ref_doc_id": {"$eq": ref_doc_id}}}
+        where = native_filter(None, documents=[ref_doc_id])
+        assert where is not None
         await self._store.delete_matching(self._place, where)
 
     async def adelete_nodes(
@@ -237,9 +243,10 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
 def _to_value(node: BaseNode) -> dict[str, Any]:
     """Return what is stored of a node besides its vector.
 
-    Text, ids and metadata are readable, and found by words; the rest is bytes, so that no search
-    finds the hashes and names in it. The metadata are not the item's own: databases sort the keys
-    of those, and the order is a part of what a model reads and of the node's hash.
+    Text and metadata are readable, and found by words. Ids are for filters alone, and the rest is
+    bytes: no search finds the hashes and names in it. The metadata are not the item's own:
+    databases sort the keys of those, and the order is a part of what a model reads and of the
+    node's hash.
     """
     known = [name for cls in type(node).__mro__ for name, one in NODES.items() if one is cls]
     if not known:
@@ -251,9 +258,9 @@ def _to_value(node: BaseNode) -> dict[str, Any]:
     elif resource := rest.get("text_resource"):
         resource["text"] = None
     return {
-        "id": node.node_id,
-        "ref_doc_id": node.ref_doc_id,
-        "type": known[0],
+        "id": wordless(node.node_id),
+        **document_fields(node.ref_doc_id),
+        "type": known[0].encode(),
         "text": text,
         "metadata": node.metadata,
         "node": orjson.dumps(rest),
@@ -266,7 +273,7 @@ def _to_node(item: StoreItem) -> BaseNode:
         rest["text"] = item.value["text"]
     elif resource := rest.get("text_resource"):
         resource["text"] = item.value["text"]
-    return NODES[item.value["type"]].from_dict(rest | {"metadata": item.value["metadata"]})
+    return NODES[item.value["type"].decode()].from_dict(rest | {"metadata": item.value["metadata"]})
 
 
 def _to_result(found: list[tuple[StoreItem, float]]) -> VectorStoreQueryResult:

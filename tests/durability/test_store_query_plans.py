@@ -94,7 +94,7 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
         "namespaces": (read.list_paths(d), {}),
         "vectors to drop": (write.delete_vectors_of_items(d), keys),
         "which are alive": (live_items(d), keys),
-        "names of vectors": (write.list_vectors(d), keys),
+        "names of vectors": (write.list_vector_names(d), keys),
         "items to embed": (list_places(d, below=True, after=True), {}),
         "items without vectors": (
             count_items_without_vectors(d, below=False),

@@ -3747,7 +3747,7 @@ AND store_items.expires_at < $1::TIMESTAMP WITH TIME ZONE
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 
--- store.write.list_vectors()
+-- store.write.list_vector_names()
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.dimensions
 FROM embeddings

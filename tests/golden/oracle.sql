@@ -3422,7 +3422,7 @@ AND store_items.expires_at < :p_expires_at
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.write.list_vectors()
+-- store.write.list_vector_names()
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.dimensions
 FROM embeddings

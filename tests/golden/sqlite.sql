@@ -3808,7 +3808,7 @@ AND store_items.expires_at < ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.write.list_vectors()
+-- store.write.list_vector_names()
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
   embeddings.dimensions
 FROM embeddings

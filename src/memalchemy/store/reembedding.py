@@ -52,7 +52,7 @@ from memalchemy.store.write import (
     VectorName,
     VectorRow,
     give_vectors,
-    list_vectors,
+    list_vector_names,
     vector_name_of,
 )
 
@@ -297,7 +297,7 @@ class Reembedding:
         for listed in key_lists(self.db.dialect, found):
             rows = await run_query(
                 self.db,
-                list_vectors(self.db.dialect),
+                list_vector_names(self.db.dialect),
                 {"k_tenant": self.db.tenant} | listed,
                 event=self.event,
                 identified_by=("namespace", "key"),

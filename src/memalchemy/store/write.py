@@ -536,18 +536,18 @@ def _names_of_vectors(
     """Return the names of the vectors of each of some items of a tenant."""
     found: dict[Place, set[VectorName]] = {place: set() for place in places}
     for listed in key_lists(dialect, found):
-        for row in (yield list_vectors(dialect), {"k_tenant": tenant} | listed):
+        for row in (yield list_vector_names(dialect), {"k_tenant": tenant} | listed):
             found[row.namespace, row.key].add(vector_name_of(row))
     return {place: frozenset(names) for place, names in found.items()}
 
 
 def vector_name_of(row: Any) -> VectorName:
-    """Return the name of the vector in a row of `list_vectors`."""
+    """Return the name of the vector in a row of `list_vector_names`."""
     return VectorName(row.field, row.model, row.part, row.dimensions)
 
 
 @statement(unproven=FOUND)
-def list_vectors(dialect: Dialect) -> Executable:
+def list_vector_names(dialect: Dialect) -> Executable:
     """Select the names and sizes of the vectors of the items in ``p_keys``."""
     names = ("namespace", "key", *VectorName._fields)
     tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)

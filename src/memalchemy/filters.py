@@ -274,14 +274,26 @@ def _unknown_operator(name: str, known: Sequence[str], where: str) -> ValueError
 def _combine(holds: Callable[[Iterable[bool]], bool], parts: Sequence[Filter]) -> Filter:
     if len(parts) == 1:
         return parts[0]
-    certain = parts if holds is all else []
+    if holds is all:
+        equalities = [pair for part in parts for pair in part._equalities]
+        ranges = [one for part in parts for one in part._ranges]
+    else:
+        equalities, ranges = _common_equalities(parts), []
     return Filter(
         lambda value, metadata: holds(part.matches(value, metadata) for part in parts),
         all(part.about_metadata_only for part in parts),
-        [pair for part in certain for pair in part._equalities],
-        [one for part in certain for one in part._ranges],
+        equalities,
+        ranges,
         sum(part.conditions for part in parts),
     )
+
+
+def _common_equalities(parts: Sequence[Filter]) -> list[tuple[str, Sequence[Any]]]:
+    """Return the fields that each of *parts* fixes, with the scalars that any of them allows."""
+    of_parts = [dict(part._equalities) for part in parts]
+    first, *others = of_parts
+    common = [pointer for pointer in first if all(pointer in other for other in others)]
+    return [(pointer, [one for of in of_parts for one in of[pointer]]) for pointer in common]
 
 
 def _negate(part: Filter) -> Filter:

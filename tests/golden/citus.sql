@@ -3035,7 +3035,9 @@ WITH near AS MATERIALIZED (
     embeddings.part AS part, embeddings.vector <=> (
     SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <=> (
-    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS place
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace = $5::VARCHAR
@@ -3043,7 +3045,7 @@ WITH near AS MATERIALIZED (
   AND embeddings.dimensions = 384
   ORDER BY rough
   LIMIT $7::INTEGER)
-SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.place, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,

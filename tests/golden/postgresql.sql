@@ -3329,16 +3329,25 @@ WITH near AS MATERIALIZED (
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
   LIMIT $8::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
-  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, CASE
-WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+WHEN (looked_up.expires_at IS NULL
+  OR looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, looked_up.meta, looked_up.version, looked_up.codec, looked_up.checksum,
+  looked_up.created_at, looked_up.updated_at, looked_up.expires_at, looked_up.lifetime,
+  looked_up.signature, CASE
+WHEN (octet_length(looked_up.value) <= $2::INTEGER) THEN looked_up.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
+JOIN LATERAL (
+  SELECT store_items.tenant AS tenant, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.search_text AS search_text,
+    store_items.field_terms AS field_terms, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value
+  FROM store_items
+  WHERE store_items.tenant = $4::VARCHAR
+  AND store_items.namespace = near.namespace
+  AND store_items.key = near.key
+  LIMIT 1) AS looked_up ON true
 
 -- search._vector_statements.rank_by_index(metric=cosine, below=False, dimensions=384, signed=False)
 WITH near AS MATERIALIZED (
@@ -3346,7 +3355,8 @@ WITH near AS MATERIALIZED (
     embeddings.part AS part, embeddings.vector <=> (
     SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <=> (
-    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough,
+    row_number() OVER () AS place
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace = $5::VARCHAR
@@ -3354,17 +3364,26 @@ WITH near AS MATERIALIZED (
   AND embeddings.dimensions = 384
   ORDER BY rough
   LIMIT $7::INTEGER)
-SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
-  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, CASE
-WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.place, CASE
+WHEN (looked_up.expires_at IS NULL
+  OR looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, looked_up.meta, looked_up.version, looked_up.codec, looked_up.checksum,
+  looked_up.created_at, looked_up.updated_at, looked_up.expires_at, looked_up.lifetime,
+  looked_up.signature, CASE
+WHEN (octet_length(looked_up.value) <= $2::INTEGER) THEN looked_up.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
+JOIN LATERAL (
+  SELECT store_items.tenant AS tenant, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.search_text AS search_text,
+    store_items.field_terms AS field_terms, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value
+  FROM store_items
+  WHERE store_items.tenant = $4::VARCHAR
+  AND store_items.namespace = near.namespace
+  AND store_items.key = near.key
+  LIMIT 1) AS looked_up ON true
 
 -- search._vector_statements.rank_few(metric=cosine, below=False, signed=False)
 WITH near AS MATERIALIZED (
@@ -3388,16 +3407,63 @@ WITH near AS MATERIALIZED (
   LIMIT (
     SELECT $8::INTEGER AS anon_8))
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
-  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, CASE
-WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+WHEN (looked_up.expires_at IS NULL
+  OR looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, looked_up.meta, looked_up.version, looked_up.codec, looked_up.checksum,
+  looked_up.created_at, looked_up.updated_at, looked_up.expires_at, looked_up.lifetime,
+  looked_up.signature, CASE
+WHEN (octet_length(looked_up.value) <= $2::INTEGER) THEN looked_up.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
+JOIN LATERAL (
+  SELECT store_items.tenant AS tenant, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.search_text AS search_text,
+    store_items.field_terms AS field_terms, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value
+  FROM store_items
+  WHERE store_items.tenant = $4::VARCHAR
+  AND store_items.namespace = near.namespace
+  AND store_items.key = near.key
+  LIMIT 1) AS looked_up ON true
+
+-- search._vector_statements.rank_listed(metric=cosine, below=False, signed=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  AND ((embeddings.namespace, embeddings.key) IN (
+      SELECT listed.namespace, listed.key
+      FROM (
+        SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+        FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)) IS true
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (looked_up.expires_at IS NULL
+  OR looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, looked_up.meta, looked_up.version, looked_up.codec, looked_up.checksum,
+  looked_up.created_at, looked_up.updated_at, looked_up.expires_at, looked_up.lifetime,
+  looked_up.signature, CASE
+WHEN (octet_length(looked_up.value) <= $2::INTEGER) THEN looked_up.value END AS value
+FROM near
+JOIN LATERAL (
+  SELECT store_items.tenant AS tenant, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.search_text AS search_text,
+    store_items.field_terms AS field_terms, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value
+  FROM store_items
+  WHERE store_items.tenant = $4::VARCHAR
+  AND store_items.namespace = near.namespace
+  AND store_items.key = near.key
+  LIMIT 1) AS looked_up ON true
 
 -- search._vector_statements.read_vectors(below=False)
 SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,

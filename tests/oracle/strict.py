@@ -105,6 +105,7 @@ UNLIKE = {
         "JSON_TABLE and hints: the server's",
         *("statements", "rows_from_list", "list_binds", "materialized", "computed_first"),
     ),
+    **_because("the planner is the server's", "statements", "join_by_key"),
     **_because("the server's type keeps what is none out", "statements", "json_is_object"),
     **_because(
         "how bytes are counted is the server's", "statements", "byte_length", "leading_bytes"

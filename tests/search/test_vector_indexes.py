@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -24,7 +25,12 @@ from memalchemy.errors import (
 from memalchemy.events import Event
 from memalchemy.search import indexes
 from memalchemy.search import vectors as vector_search
-from memalchemy.search._vector_statements import rank_all, rank_by_index, rank_few
+from memalchemy.search._vector_statements import (
+    rank_all,
+    rank_by_index,
+    rank_few,
+    rank_listed,
+)
 from memalchemy.search.indexes import build_index, drop_index, list_indexes
 from memalchemy.search.vectors import METRICS, nearest
 from search.vectors_in import NOW, by_hand, places, put, wanted
@@ -101,6 +107,75 @@ async def test_pages_of_an_index_never_repeat_an_item_and_end_with_the_last(
     assert len(found) == len(set(places(found)))
     expected = vectors if below else of(vectors, HERE)
     assert sorted(places(found)) == sorted(by_hand(expected, query))
+
+
+async def test_pages_of_an_index_do_not_depend_on_their_size(
+    db: Database, vectors: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_search, "WINDOWS", ((4, 9), (20, 30), (90, 120)))
+    made = of(vectors, HERE)
+    query = RANDOM.standard_normal(DIMENSIONS)
+    nearest_keys = [key for _, key in by_hand(made, query)[:40:3]]
+    # Some of the nearest have expired, and others are near with several of their vectors.
+    await put(db, {(HERE, key): made.pop((HERE, key)) for key in nearest_keys}, expires_at=NOW)
+    parts = {
+        (HERE, f"parts {n}"): {
+            ("", part): query + 0.3 * RANDOM.standard_normal(DIMENSIONS) for part in range(4)
+        }
+        for n in range(8)
+    }
+    await put(db, parts)
+    await build_index(db, dimensions=DIMENSIONS)
+
+    async def pages(size: int) -> list[tuple[str, str]]:
+        ranking = nearest(db, wanted(db, HERE, query), NOW)
+        return [one for _ in range(0, 192, size) for one in places(await ranking.page(size))][:192]
+
+    whole = await pages(192)
+    assert len(set(whole)) == 192
+    for size in (1, 3, 10, 64):
+        assert await pages(size) == whole
+    for number in (1, 3, 4, 5, 19, 20, 21, 60, 90, 91, 150):
+        assert (
+            places(await nearest(db, wanted(db, HERE, query), NOW).page(number)) == whole[:number]
+        )
+    assert len(set(whole) & set(by_hand(made | parts, query)[:192])) > 185
+
+
+async def test_items_are_looked_up_by_their_keys_whatever_the_planner_expects_of_a_tenant(
+    db: Database, postgres: Postgres, name: str
+) -> None:
+    await put(db, {(HERE, f"k{n}"): RANDOM.standard_normal(DIMENSIONS) for n in range(500)})
+    postgres.execute("ANALYZE", name)  # which knows one tenant
+    there = db.for_tenant("newcomer")
+    await put(there, {(HERE, f"k{n}"): RANDOM.standard_normal(DIMENSIONS) for n in range(500)})
+    keys = [["/notes/", f"k{n}"] for n in range(400)]
+    values = {
+        "k_tenant": "'newcomer'",
+        "k_namespace": "'/notes/'",
+        "p_model": "'m'",
+        "p_dimensions": str(DIMENSIONS),
+        "p_vector": f"'[{','.join(['1'] * DIMENSIONS)}]'",
+        "p_now": "'2026-05-01'",
+        "p_limit": "1000",
+        "p_longest": "8192",
+        "p_keys": f"'{json.dumps(keys)}'",
+    }
+    given = {"metric": "cosine", "below": False, "signed": False}
+    with psycopg.connect(postgres.url(name), autocommit=True) as connection:
+        for statement in (
+            rank_all(db.dialect, among=False, **given),
+            rank_few(db.dialect, **given),
+            rank_listed(db.dialect, **given),
+        ):
+            compiled = statement.compile(dialect=dialect("postgresql"))
+            connection.execute(f"PREPARE ranking AS {text_of(statement, 'postgresql')}")
+            arguments = ", ".join(values[bind] for bind in compiled.positiontup)
+            rows = connection.execute(f"EXPLAIN ANALYZE EXECUTE ranking({arguments})")
+            plan = "\n".join(row[0] for row in rows)
+            assert "Index Scan using pk_store_items" in plan
+            assert "Join Filter" not in plan, plan  # each row would be compared with each
+            connection.execute("DEALLOCATE ranking")
 
 
 async def test_what_the_index_cannot_find_is_found_by_comparing_all(

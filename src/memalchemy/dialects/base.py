@@ -195,6 +195,15 @@ class Statements:
         """
         return rows.subquery(name)
 
+    def join_by_key(
+        self, rows: FromClause, table: Table, same: ColumnElement[bool]
+    ) -> tuple[FromClause, FromClause]:
+        """Return *rows* joined to the one row of *table* that is the *same*, and that row.
+
+        *same* is a condition on the whole primary key.
+        """
+        return rows.join(table, same), table
+
     def recursive_union(self, first: CTE, rest: Select[Any], columns: Sequence[str]) -> CTE:
         """Return the recursive CTE of *first* and of what *rest* finds from it, step by step.
 

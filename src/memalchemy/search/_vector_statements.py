@@ -19,6 +19,7 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    true,
     tuple_,
     type_coerce,
 )
@@ -40,6 +41,7 @@ from memalchemy.search.scope import (
     same_item,
 )
 from memalchemy.statements import NAMELESS, IntegerRange, Program, statement
+from memalchemy.variants import varies
 
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
@@ -257,6 +259,23 @@ def rank_all(
     below=(False, True),
     signed=(False, True),
 )
+def rank_listed(dialect: Dialect, metric: str, below: bool, signed: bool) -> Executable | None:
+    """`rank_all` of the items that ``p_keys`` lists, for a scope that is read once as a whole."""
+    if not dialect.statements.has_custom_plans or not dialect.vectors.computes_distances:
+        return None
+    # Not a join: where the planner expects few rows, it would compare each with the whole list.
+    listed = is_listed(dialect, EMBEDDINGS).is_(true())
+    scope = and_(in_scope(EMBEDDINGS, below), of_kind(), listed)
+    return _rank_by_distance(dialect, metric, below, scope, _integer_bind("p_limit"), signed)
+
+
+@statement(
+    proves=("vector", "item"),
+    signed_form="signed",
+    metric=METRICS,
+    below=(False, True),
+    signed=(False, True),
+)
 def rank_few(dialect: Dialect, metric: str, below: bool, signed: bool) -> Executable | None:
     """`rank_all` for a scope of few vectors, where planning takes longer than comparing.
 
@@ -323,7 +342,10 @@ def _hide_binds_from_planner(
 def rank_by_index(
     dialect: Dialect, metric: str, below: bool, dimensions: int, signed: bool
 ) -> Executable | None:
-    """The approximately nearest vectors of a scope by an index, with their exact distances."""
+    """The approximately nearest vectors of a scope by an index, with their exact distances.
+
+    ``place`` sorts rows as the index returns them. The first are the same for every ``p_limit``.
+    """
     vector = EMBEDDINGS.c.vector
     about = dialect.vectors.index_distance(vector, "p_vector", metric, dimensions)
     if about is None:
@@ -335,6 +357,7 @@ def rank_by_index(
             *(EMBEDDINGS.c[name] for name in PART),
             true,
             rough,
+            place_in_index(dialect, about).label("place"),
             *(_signed_vector() if signed else ()),
         )
         .where(in_scope(EMBEDDINGS, below))
@@ -343,6 +366,12 @@ def rank_by_index(
         .where(EMBEDDINGS.c.dimensions == literal_column(str(int(dimensions)), Integer))
     )
     return _join_items(dialect, query.order_by(rough).limit(_integer_bind("p_limit")), below)
+
+
+@varies
+def place_in_index(dialect: Dialect, rough: ColumnElement[float]) -> ColumnElement[Any]:
+    """Return what sorts rows in the order of the index, which is not quite that of *rough*."""
+    return func.row_number().over()
 
 
 @statement()
@@ -366,29 +395,24 @@ def current_vector_settings(dialect: Dialect) -> Executable | None:
 def _join_items(dialect: Dialect, query: Select[Any], below: bool) -> Executable:
     # Joined to the nearest rows only: joined before, all items of the scope would be looked up.
     near = dialect.statements.materialized(query, "near")
-    alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
-    own = [column for column in _item_columns(dialect) if column.key not in PART]
-    found = [column for column in near.c if column.key != "rough"]
-    return (
-        select(*found, alive, *own)
-        .select_from(near)
-        .join(
-            ITEMS,
-            and_(
-                ITEMS.c.tenant == _bind_as("k_tenant", ITEMS.c.tenant),
-                ITEMS.c.namespace == near.c.namespace,
-                ITEMS.c.key == near.c.key,
-                *routed_items(dialect, below, ITEMS),
-            ),
-        )
+    same = and_(
+        ITEMS.c.tenant == _bind_as("k_tenant", ITEMS.c.tenant),
+        ITEMS.c.namespace == near.c.namespace,
+        ITEMS.c.key == near.c.key,
+        *routed_items(dialect, below, ITEMS),
     )
+    joined, item = dialect.statements.join_by_key(near, ITEMS, same)
+    alive = case((live_item(item), literal_column("1")), else_=literal_column("0")).label("alive")
+    own = [column for column in _item_columns(dialect, item) if column.key not in PART]
+    found = [column for column in near.c if column.key != "rough"]
+    return select(*found, alive, *own).select_from(joined)
 
 
-def _item_columns(dialect: Dialect) -> list[ColumnElement[Any]]:
+def _item_columns(dialect: Dialect, item: Any = ITEMS) -> list[ColumnElement[Any]]:
     """Return the columns of an item; ``value`` is NULL if it has over ``p_longest`` bytes."""
-    is_short = dialect.statements.byte_length(ITEMS.c.value) <= _integer_bind("p_longest")
-    value = case((is_short, ITEMS.c.value)).label("value")
-    return [*(ITEMS.c[name] for name in STORED if name != "value"), value]
+    is_short = dialect.statements.byte_length(item.c.value) <= _integer_bind("p_longest")
+    value = case((is_short, item.c.value)).label("value")
+    return [*(item.c[name] for name in STORED if name != "value"), value]
 
 
 def _vector_signature() -> ColumnElement[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement
 
 from memalchemy.dialects import Dialect
+from memalchemy.search._vector_statements import place_in_index
 from memalchemy.search.scope import namespace_bind, routed_items
 from memalchemy.variants import CITUS
 
@@ -16,3 +17,9 @@ def _routed_items(dialect: Dialect, below: bool, *tables: Any) -> list[ColumnEle
     if below:
         return []
     return [table.c.namespace == namespace_bind("k_namespace") for table in tables]
+
+
+@place_in_index.on(CITUS)
+def _place_in_index(dialect: Dialect, rough: ColumnElement[float]) -> ColumnElement[Any]:
+    # Rows of several nodes are merged by it. A row number would have all rows sent to one node.
+    return rough

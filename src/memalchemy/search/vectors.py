@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ from memalchemy.search._vector_statements import (
     rank_all,
     rank_by_index,
     rank_few,
+    rank_listed,
     read_vectors,
     vector_indexes,
     vectors_of_items,
@@ -104,6 +106,7 @@ class VectorQuery:
         candidates: a program that returns the only items that can match, so that fewer vectors are
             compared. It is given the number of items that are worth listing, and returns ``None``
             if there are more.
+        is_filtered: some of the nearest items will be dropped.
     """
 
     tenant: str
@@ -113,6 +116,7 @@ class VectorQuery:
     vector: Floats
     metric: Metric = "cosine"
     candidates: Callable[[int], Program[Sequence[Item] | None]] | None = None
+    is_filtered: bool = False
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
@@ -273,6 +277,10 @@ class VectorRanking:
     Each item occurs once, with the nearest of its vectors, and only if it has not expired. Nothing
     is read before the first page. Where vectors are compared in Python a later page does not
     compare them again; where the database compares them, it is asked for more from the start.
+
+    Of many vectors an index finds the first `WINDOWS`. What it overlooks comes behind these, where
+    all vectors are compared. Rankings of the same vectors have the same order, however it is cut
+    into pages.
     """
 
     def __init__(self, session: _Session) -> None:
@@ -281,11 +289,16 @@ class VectorRanking:
 
     async def page(self, count: int) -> list[Neighbour]:
         """Return the next *count* items; fewer only at the end."""
-        if count < 1:
-            return []
-        if self._ranking is None:
-            self._ranking = await self._choose_ranking()
-        return await self._ranking.page(count)
+        return await (await self._chosen()).page(count) if count > 0 else []
+
+    async def uses_index(self) -> bool:
+        """Return whether an index gives the first items; until a page shows that few can match."""
+        return await (await self._chosen()).uses_index()
+
+    def start_over_without_index(self) -> None:
+        """Begin again: the next page is the first one of all vectors compared."""
+        if isinstance(self._ranking, DatabaseRanking):
+            self._ranking.start_over_without_index()
 
     @property
     def exhausted(self) -> bool:
@@ -296,6 +309,11 @@ class VectorRanking:
     def plan(self) -> SearchPlan:
         """The plan by which the pages so far were read."""
         return _NO_PLAN if self._ranking is None else self._ranking.plan
+
+    async def _chosen(self) -> BruteForceRanking | DatabaseRanking:
+        if self._ranking is None:
+            self._ranking = await self._choose_ranking()
+        return self._ranking
 
     async def _choose_ranking(self) -> BruteForceRanking | DatabaseRanking:
         session = self._session
@@ -327,6 +345,14 @@ WIDTH, WIDTH_IF_SMALL = 200, 400
 """Candidates that an index examines together, for a large namespace and for another."""
 MAX_HALF = 65_504.0
 """Largest number in half precision; the database raises an error for a larger one."""
+WINDOWS = ((20, 40), (100, 150), (500, 600))
+"""Hits that an index gives, and vectors that it is asked for, whose nearest are these hits.
+
+An index returns vectors roughly in order. They are put in exact order window by window, whatever
+page is wanted, so that a page of one search continues that of another.
+"""
+WINDOWS_WITH_FILTER = ((100, 150),)
+"""`WINDOWS` of a search that drops some of the hits."""
 SUPPORT_SECONDS = 10.0
 """Seconds for which indexes and numbers of vectors that were read are relied on."""
 MAX_COUNTED_SCOPES = 1000
@@ -335,6 +361,8 @@ SPARE = 4
 """Vectors that are asked for beyond the items wanted, for items that have expired."""
 SHORT_VALUE = 8192
 """Bytes up to which an item's value is read with its distance, although it may not be wanted."""
+SHORT_VALUES = 32 * 1024 * 1024
+"""The same of all rows that are read at once."""
 
 _BY_DISTANCE = attrgetter("distance", "namespace", "key", "field", "part")
 
@@ -429,6 +457,11 @@ class DatabaseRanking:
             "p_now": session.now,
         }
         self._scope = query.tenant, query.path, query.below, query.model, query.dimensions
+        self._number = 0
+        """Vectors of the scope, or a few more than make a difference."""
+        self._windows = WINDOWS_WITH_FILTER if query.is_filtered else WINDOWS
+        self._found: list[Any] = []
+        """Rows of the items that an index has found, in order. They come before all others."""
         self._returned: set[Item] = set()
         self._ready: list[Any] = []
         """Rows of items that were not returned yet, in order."""
@@ -436,28 +469,36 @@ class DatabaseRanking:
         self._max_value = SHORT_VALUE
         self._is_all = False
         self._by_index: bool | None = None
+        """An index is asked for more; ``None`` before it is known whether there is one."""
         self._few = False
         """The scope has so few vectors that planning takes longer than comparing them."""
 
     async def page(self, count: int) -> list[Neighbour]:
         """Return the next *count* items; fewer only at the end."""
-        if self._by_index is None:
-            self._by_index = await self._choose_index()
-        # Most rows of a later page were sent before: values are read by the keys of its items.
-        self._max_value = -1 if self._returned else SHORT_VALUE
+        await self.uses_index()
         while len(self._ready) < count and not self._is_all:
-            wanted = max(self._limit * 2, len(self._returned) + count + SPARE)
-            self._limit = min(wanted, MAX_LIMIT)
-            if self._by_index and await self._ask_index(count):
-                continue
-            rows = await self._session.read(self._compare_all)
-            self._take_rows(rows)
-            self._is_all = len(rows) < self._limit
+            if self._by_index:
+                await self._ask_index(count)
+            else:
+                await self._ask_all(count)
         page, self._ready = self._ready[:count], self._ready[count:]
         check_vectors(self._query.tenant, page, self._session.db.signing)
         self._returned |= {(row.namespace, row.key) for row in page}
         self.exhausted = len(page) < count
         return [self._to_neighbour(row) for row in page]
+
+    async def uses_index(self) -> bool:
+        """Return whether an index has given the items so far, or will give the first ones."""
+        if self._by_index is None:
+            self._by_index = await self._choose_index()
+        return self._by_index or bool(self._found)
+
+    def start_over_without_index(self) -> None:
+        """Begin again: the next page is the first one of all vectors compared."""
+        self._returned, self._ready, self._found = set(), [], []
+        self._limit, self._is_all, self.exhausted = 0, False, False
+        reason = "the filter drops most of what the index finds, so all vectors were compared"
+        self._compare_from_here(reason)
 
     async def _choose_index(self) -> bool:
         """Return whether to use the index, and say in the plan why."""
@@ -471,6 +512,7 @@ class DatabaseRanking:
             self._set_plan("exact vectors", "the vector has numbers beyond the index's precision")
             return False
         number, most = await self._count_vectors(), max_compared(dimensions)
+        self._number = number
         if number <= most:
             reason = f"of up to {most:,} vectors comparing all is as fast as the index"
             self._set_plan("exact vectors", reason, vectors=number)
@@ -484,18 +526,22 @@ class DatabaseRanking:
 
     async def _count_vectors(self) -> int:
         """Return the number of vectors, but at most as many as make a difference."""
+        number: int = await self._session.read(self._count)
+        return number
+
+    def _count(self) -> Program[int]:
         known = self._support.count_of(self._scope)
         if known is not None:
             return known
-
-        def program() -> Program[int]:
-            statement = count_vectors(self._dialect, below=self._query.below)
-            rows = yield statement, self._binds | {"p_limit": max(LARGE, MANY) + 1}
-            return int(rows[0][0])
-
-        number: int = await self._session.read(program)
+        statement = count_vectors(self._dialect, below=self._query.below)
+        rows = yield statement, self._binds | {"p_limit": max(LARGE, MANY) + 1}
+        number = int(rows[0][0])
         self._support.add(self._scope, number)
         return number
+
+    def _is_small(self) -> Program[bool]:
+        """Return whether reading the whole scope costs no more than looking up some items of it."""
+        return self._dialect.statements.has_custom_plans and (yield from self._count()) <= LARGE
 
     async def _count_if_searched_before(self) -> None:
         """Find out whether there are few vectors; for a single search that costs too much."""
@@ -506,23 +552,65 @@ class DatabaseRanking:
         else:
             self._support.add(self._scope, None)
 
-    async def _ask_index(self, count: int) -> bool:
-        """Ask the index for the nearest, from the first on; false if it has not *count* more."""
-        rows = await self._session.read_in_transaction(self._search_index)
-        if rows is not None:
-            self._take_rows(rows)
-            if len(rows) >= self._limit or len(self._ready) >= count:
-                return True
+    async def _ask_index(self, count: int) -> None:
+        """Ask the index for the first windows that have *count* more items, if there are any."""
         reason = "the index found fewer than are wanted, so all vectors were compared"
+        larger = [window for window in self._windows if window[1] > self._limit]
+        if not larger:
+            self._compare_from_here(reason)
+            return
+        wanted = len(self._returned) + count
+        self._set_limit(next((asked for given, asked in larger if given >= wanted), larger[-1][1]))
+        rows = await self._session.read_in_transaction(self._search_index)
         if rows is None:
-            reason = "few items can match, so all of theirs were compared"
+            self._compare_from_here("few items can match, so all of theirs were compared")
+            return
+        self._found = self._order_windows(rows)
+        self._take_rows([])
+        if len(rows) < self._limit and len(self._ready) < count:
+            self._compare_from_here(reason)
+
+    async def _ask_all(self, count: int) -> None:
+        """Compare all vectors, and take the nearest from the first on, at least *count* more."""
+        self._set_limit(max(self._limit * 2, len(self._returned) + count + SPARE))
+        rows = await self._session.read(self._compare_all)
+        self._take_rows(sorted(rows, key=_BY_DISTANCE))
+        self._is_all = len(rows) < self._limit
+
+    def _set_limit(self, limit: int) -> None:
+        self._limit = min(limit, MAX_LIMIT)
+        # If most rows were sent before, values are read by the keys of the items that are new.
+        is_new = self._limit >= 4 * len(self._returned)
+        self._max_value = min(SHORT_VALUE, SHORT_VALUES // self._limit) if is_new else -1
+
+    def _compare_from_here(self, reason: str) -> None:
         self._by_index = False
+        self._limit = 0
         self._set_plan("exact vectors", reason)
-        return False
+
+    def _order_windows(self, rows: Sequence[Any]) -> list[Any]:
+        """Return the hits of the windows that the index has filled, in exact order.
+
+        There are none if it gave up within the first, because it knows this scope too badly.
+        """
+        if len(rows) < self._windows[0][1]:
+            return sorted(rows, key=_BY_DISTANCE) if len(rows) >= self._number else []
+        by_place = sorted(rows, key=attrgetter("place"))
+        ordered, looked_at = list[Any](), list[Any]()
+        for given, asked in self._windows:
+            if asked > len(by_place):
+                break
+            begun = len(ordered) + len(looked_at)
+            looked_at += by_place[begun:asked]
+            looked_at.sort(key=_BY_DISTANCE)
+            more = given - len(ordered)
+            ordered, looked_at = ordered + looked_at[:more], looked_at[more:]
+        return ordered
 
     def _take_rows(self, rows: Sequence[Any]) -> None:
+        """Take the items of *rows* that were not returned yet, behind those of the index."""
         taken, self._ready = set(self._returned), []
-        for row in sorted(rows, key=_BY_DISTANCE):
+        for row in chain(self._found, rows):
             item = row.namespace, row.key
             if row.alive and item not in taken:
                 taken.add(item)
@@ -543,7 +631,9 @@ class DatabaseRanking:
             (listed,) = key_lists(d, candidates, most=len(candidates))
             binds |= listed
         named = {"metric": query.metric, "below": query.below}
-        if self._few and candidates is None and d.statements.has_custom_plans:
+        if candidates is not None and (yield from self._is_small()):
+            statement = rank_listed(d, **named)
+        elif self._few and candidates is None and d.statements.has_custom_plans:
             statement = rank_few(d, **named)
         else:
             statement = rank_all(d, **named, among=candidates is not None)
@@ -608,6 +698,10 @@ class BruteForceRanking:
         self._session, self._query, self._db = session, session.query, session.db
         self._compared: _Comparison | None = None
         self._returned: set[Item] = set()
+
+    async def uses_index(self) -> bool:
+        """Return false: all vectors are compared."""
+        return False
 
     async def page(self, count: int) -> list[Neighbour]:
         """Return the next *count* items; fewer only at the end."""
@@ -892,7 +986,8 @@ def distances(vectors: Floats, vector: Floats, metric: str) -> npt.NDArray[np.fl
     rows, one = vectors.astype(np.float64), vector.astype(np.float64)
     if metric == "l2":
         return np.asarray(np.linalg.norm(rows - one, axis=1))
-    product = rows @ one
+    # Of each row by itself: the last digits of BLAS's product depend on where a row stands.
+    product = np.vecdot(rows, one)
     if metric == "dot":
         return np.asarray(-product)
     lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(one)

@@ -17,7 +17,7 @@ from memalchemy.search.hybrid import Ranked, fuse, fusion_depth
 from memalchemy.search.ranking import Passes, Ranking, ScoredRow
 from memalchemy.search.scope import Place, scope_binds
 from memalchemy.search.text import CANDIDATES, count_item_terms, search_items
-from memalchemy.search.vectors import Metric, VectorQuery, nearest
+from memalchemy.search.vectors import Metric, Neighbour, VectorQuery, nearest
 from memalchemy.search.word_query import WordQuery
 from memalchemy.store import read
 from memalchemy.store.item_reader import ItemReader
@@ -25,8 +25,18 @@ from memalchemy.store.item_reader import ItemReader
 PAGE = 100
 """Hits of the first page that a filter is applied to."""
 
+GROWTH = 9
+"""Hits of a later page, for each one of all pages before: many large pages cost less than small."""
+
+LEAST_PASSED = PAGE // 4
+"""Hits of the first page by which an index of vectors is relied on. If a filter passes fewer, the
+nearest that it passes may be where the index has not looked."""
+
 MAX_PAGE = 20_000
 """Hits of one page of a text search."""
+
+READ_AT_ONCE = 1000
+"""Hits of a page by vectors whose values are held at once."""
 
 
 class OtherDimensions(InvalidArgument):
@@ -155,6 +165,7 @@ class ItemSearch:
             vector=self.vector,
             metric=self.metric,
             candidates=items.narrowing_program(),
+            is_filtered=items.filter is not None,
         )
         ranking = nearest(
             items.db,
@@ -164,23 +175,39 @@ class ItemSearch:
             event=items.event,
             replica_ok=True,
         )
+        by_index = await ranking.uses_index()
         # What an index has found by every condition passes the filter, as a rule.
-        size = limit if items.filter is None or items.is_indexed else max(limit, PAGE)
+        drops = items.filter is not None and (by_index or not items.is_indexed)
+        size = limit
+        if drops:
+            size = PAGE if by_index else max(limit, PAGE)
         near = await ranking.page(size)
         self.plans.append(ranking.plan)
         if not near and not await self._has_vectors():
             reason = f"there are no vectors of the model {self.model!r} here"
             self.plans[-1] = replace(ranking.plan, reason=reason)
+        if drops and await ranking.uses_index():
+            first = await self._read_items(near)
+            if len(first) < LEAST_PASSED:
+                ranking.start_over_without_index()
+                near = await ranking.page(size)
+        seen = 0
         while near:
             self.plans[-1] = ranking.plan
-            by_place = {(one.namespace, one.key): one for one in near}
-            known = [one.stored for one in near if one.stored is not None]
-            found = await items.read_at(list(by_place), known)
-            yield [
-                Ranked(item, by_place[place].score, by_place[place].distance)
-                for place, item in found.items()
-            ]
-            near = await ranking.page(size)
+            for start in range(0, len(near), READ_AT_ONCE):
+                yield await self._read_items(near[start : start + READ_AT_ONCE])
+            seen += len(near)
+            near = await ranking.page(max(limit, GROWTH * seen) if drops else limit)
+
+    async def _read_items(self, near: Sequence[Neighbour]) -> list[Ranked]:
+        """Return the items of *near* that pass the filter."""
+        by_place = {(one.namespace, one.key): one for one in near}
+        known = [one.stored for one in near if one.stored is not None]
+        found = await self.items.read_at(list(by_place), known)
+        return [
+            Ranked(item, by_place[place].score, by_place[place].distance)
+            for place, item in found.items()
+        ]
 
     async def _has_vectors(self) -> bool:
         """Return whether there are vectors of the model.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sqlalchemy import ColumnElement, Connection, Executable, FromClause, bindparam, text
+from sqlalchemy import ColumnElement, Connection, Executable, FromClause, Table, bindparam, text
 
-from memalchemy.dialects.base import DISTRIBUTED_BY, Dialect, quoted
+from memalchemy.dialects.base import DISTRIBUTED_BY, Dialect, Statements, quoted
 from memalchemy.dialects.postgresql.catalog import on_our_tables
 from memalchemy.dialects.postgresql.maintenance import PostgreSQLMaintenance
 from memalchemy.dialects.postgresql.statements import PostgreSQLStatements
@@ -24,11 +24,16 @@ class _CitusStatements(PostgreSQLStatements):
     """Statements that Citus sends to one node.
 
     It pulls an INSERT … SELECT of arrays to the coordinator, and cannot infer the type of a bind
-    in its ON CONFLICT. A subquery in a LIMIT is refused.
+    in its ON CONFLICT. A subquery in a LIMIT is refused, and so is a LIMIT for each row of a join.
     """
 
     has_arrays: ClassVar[bool] = False
     has_custom_plans: ClassVar[bool] = False
+
+    def join_by_key(
+        self, rows: FromClause, table: Table, same: ColumnElement[bool]
+    ) -> tuple[FromClause, FromClause]:
+        return Statements.join_by_key(self, rows, table, same)
 
     def hide_from_planner(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         return value

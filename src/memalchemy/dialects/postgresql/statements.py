@@ -28,6 +28,7 @@ from sqlalchemy import (
     literal_column,
     select,
     text,
+    true,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert  # noqa: TID251
 from sqlalchemy.ext.compiler import compiles
@@ -145,6 +146,14 @@ class PostgreSQLStatements(Statements):
 
     def computed_first(self, rows: Select[Any], name: str) -> FromClause:
         return self.materialized(rows, name)
+
+    def join_by_key(
+        self, rows: FromClause, table: Table, same: ColumnElement[bool]
+    ) -> tuple[FromClause, FromClause]:
+        # The limit keeps the condition together. Of a tenant that has no statistics yet the planner
+        # expects one row: in a plain join it would read all rows of the tenant for each of *rows*.
+        row = select(table).where(same).limit(literal_column("1")).lateral("looked_up")
+        return rows.join(row, true()), row
 
     def hide_from_planner(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         # A subquery is computed when the statement runs. Then neither a plan for the values nor a

@@ -57,6 +57,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "behaviour/test_conformance_on_fresh_databases.py",
         "behaviour/test_text_ranking.py",
         "behaviour/test_vector_search_with_filters.py",
+        "behaviour/test_pages_of_searches.py",
         "behaviour/test_rebuilding_search_words.py",
         "behaviour/test_retention_model.py",
         "behaviour/test_rotations_beside_damaged_rows.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,21 @@ VECTORS = st.one_of(
 )
 
 
+POOLS = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6)), max_size=3).map(
+    lambda steps: [
+        (sum(a for a, _ in steps[: n + 1]), n + sum(a + b for a, b in steps[: n + 1]))
+        for n in range(len(steps))
+    ]
+)
+"""Growing numbers of hits, and of those that they are chosen from."""
+
+
 def by_definition(
-    scores: list[float], vectors: list[list[float] | None], share: float, limit: int
+    scores: list[float],
+    vectors: list[list[float] | None],
+    share: float,
+    limit: int,
+    pools: Sequence[tuple[int, int]],
 ) -> list[int]:
     def similarity(one: int, other: int) -> float:
         a, b = vectors[one], vectors[other]
@@ -33,7 +46,8 @@ def by_definition(
 
     chosen: list[int] = []
     while len(chosen) < min(limit, len(scores)):
-        left = [at for at in range(len(scores)) if at not in chosen]
+        pool = next((pool for number, pool in pools if len(chosen) < number), len(scores))
+        left = [at for at in range(min(pool, len(scores))) if at not in chosen]
         worth = {
             at: share * scores[at]
             - (1 - share) * max([0.0, *(similarity(at, one) for one in chosen)])
@@ -49,9 +63,15 @@ def by_definition(
     limit=st.integers(0, 32),
     block=st.sampled_from([1, 2, 5, 64]),
     at_once=st.sampled_from([1, 30, diversity.SERIAL_PRODUCT]),
+    pools=POOLS,
 )
 def test_hits_are_chosen_in_the_order_of_the_definition_however_they_are_compared(
-    hits: list[tuple[int, list[float] | None]], share: float, limit: int, block: int, at_once: int
+    hits: list[tuple[int, list[float] | None]],
+    share: float,
+    limit: int,
+    block: int,
+    at_once: int,
+    pools: list[tuple[int, int]],
 ) -> None:
     scores = [score / 16 for score, _ in hits]
     vectors = [vector for _, vector in hits]
@@ -64,8 +84,25 @@ def test_hits_are_chosen_in_the_order_of_the_definition_however_they_are_compare
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(diversity, "BLOCK", block)
         patched.setattr(diversity, "SERIAL_PRODUCT", at_once)
-        found = choose_diverse(named, directions, share, limit)
-    assert found == by_definition(scores, vectors, share, limit)
+        found = choose_diverse(named, directions, share, limit, pools)
+    assert found == by_definition(scores, vectors, share, limit, pools)
+
+
+@given(seed=st.integers(0, 10_000), share=st.sampled_from([0.0, 0.3, 0.7, 1.0]))
+def test_a_larger_number_begins_with_what_a_smaller_one_has_from_fewer_hits(
+    seed: int, share: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(90, 12)).astype("f4")
+    vectors[rng.integers(0, 90, 30)] = vectors[0]  # of equal ones the last digits must be equal
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    scores = [(("/n/", f"k{at}"), 1 - (at // 4) / 90) for at in range(90)]
+    directions = {place: vectors[at] for at, (place, _) in enumerate(scores)}
+    pools = ((5, 20), (20, 70))
+    whole = choose_diverse(scores, directions, share, 90, pools)
+    assert sorted(whole) == list(range(90))
+    for limit, needed in ((1, 20), (5, 20), (6, 70), (20, 70), (60, 90)):
+        assert choose_diverse(scores[:needed], directions, share, limit, pools) == whole[:limit]
 
 
 def test_hits_that_cannot_be_the_next_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,16 @@ from memalchemy.search.hybrid import Ranked
 from memalchemy.search.scope import Place, key_lists
 
 MAX_DIVERSE = 1000
-"""Hits that are chosen by MMR; further ones follow by their scores."""
+"""Hits that are chosen by MMR, from four times as many; further ones follow by their scores."""
+
+Pools = Sequence[tuple[int, int]]
+"""Each a number of diverse hits, and from how many of the best hits they are chosen up to there.
+
+From which a hit is chosen depends on its number, and not on how many are wanted, so that pages of
+diverse hits fit together.
+"""
+POOLS: Pools = ((25, 100), (100, 400))
+"""The first pools. Behind them hits are chosen from all that are given."""
 BLOCK = 64
 """Hits that are compared at once: their vectors fit into a processor's cache."""
 SERIAL_PRODUCT = 4 * 65_536
@@ -34,7 +44,7 @@ threads wait for one another on a busy machine."""
 
 def pool_size(limit: int) -> int:
     """Return the number of best hits from which *limit* diverse ones are chosen."""
-    return max(min(4 * limit, 4 * MAX_DIVERSE), 20, limit)
+    return next((pool for number, pool in POOLS if limit <= number), max(limit, 4 * MAX_DIVERSE))
 
 
 async def diversify(
@@ -45,19 +55,23 @@ async def diversify(
     model: str,
     connection: HostConnection | None,
     event: Event | None = None,
+    *,
+    from_all: bool = False,
 ) -> list[Ranked]:
     """Return at most *limit* of the hits in *found*, in the order of `choose_diverse`.
 
-    *share* is the weight of a hit's score against its difference from the others, 0 to 1.
+    *share* is the weight of a hit's score against its difference from the others, 0 to 1. *found*
+    has the best `pool_size` hits. With *from_all* each is chosen from all in *found*.
     """
     scores = [(one.place, one.score) for one in found[: 4 * MAX_DIVERSE]]
     places = [place for place, _ in scores]
     vectors = await _stored_vectors(db, places, model, connection, event)
     size = sum(len(one) for of in vectors.values() for one in of)
     chosen = min(limit, MAX_DIVERSE)
+    choose_from = partial(choose_diverse, pools=()) if from_all else choose_diverse
 
     def choose() -> list[int]:
-        return choose_diverse(scores, _directions(vectors), share, chosen)
+        return choose_from(scores, _directions(vectors), share, chosen)
 
     order = await off_loop(size * chosen, choose)
     if limit > MAX_DIVERSE:
@@ -107,24 +121,41 @@ def choose_diverse(
     directions: Mapping[Place, Floats],
     share: float,
     limit: int,
+    pools: Pools = POOLS,
 ) -> list[int]:
     """Return the indices of at most *limit* hits, in the order in which MMR chooses them.
 
-    Each next hit has the largest ``share * score - (1 - share) * similarity``. The similarity is
-    that to the most similar hit chosen before it, from 0 (opposite) to 1 (the same direction). A
-    hit without a vector is similar to none.
+    Each next hit has the largest ``share * score - (1 - share) * similarity`` of those in its pool.
+    The similarity is that to the most similar hit chosen before it, from 0 (opposite) to 1 (the
+    same direction). A hit without a vector is similar to none.
     """
-    worth = share * np.array([score for _, score in scores], dtype=np.float64)
-    blocks = _group_by_size([directions.get(place) for place, _ in scores])
+    all_worth = share * np.array([score for _, score in scores], dtype=np.float64)
+    worth = np.full(len(scores), -np.inf)
+    opened = 0
+    ends = [0, *(pool for _, pool in pools), len(scores)]
+    # A pool has blocks of its own: the last digits of a product depend on the size of a block.
+    blocks = [
+        block
+        for start, end in pairwise(ends)
+        for block in _group_by_size(
+            [directions.get(place) for place, _ in scores[start:end]], first=start
+        )
+    ]
     block_of = {at: block for block in blocks for at in block.rows.tolist()}
     similarity = np.zeros(len(scores))
     limit = min(limit, len(scores))
     chosen = {size: _Chosen(limit, size) for size in {block.vectors.shape[1] for block in blocks}}
     # A similarity can only grow, so that an outdated one makes a hit seem better than it is. Only
     # the blocks of hits that seem the best are brought up to date.
-    marginal = worth - (1 - share) * similarity
+    marginal = worth.copy()
     order: list[int] = []
-    for _ in range(limit):
+    for at in range(limit):
+        pool = next((pool for number, pool in pools if at < number), len(scores))
+        if pool > opened:
+            more = slice(opened, pool)
+            worth[more] = all_worth[more]
+            marginal[more] = worth[more] - (1 - share) * similarity[more]
+            opened = pool
         while True:
             best = int(np.argmax(marginal))
             block = block_of.get(best)
@@ -186,13 +217,14 @@ def _dot_products(some: Floats, others: Floats) -> Floats:
     return products
 
 
-def _group_by_size(directions: Sequence[Floats | None]) -> list[_Block]:
+def _group_by_size(directions: Sequence[Floats | None], first: int) -> list[_Block]:
+    """Return blocks of *directions*, of which the first is that of the hit number *first*."""
     sizes: dict[int, list[int]] = {}
     for at, one in enumerate(directions):
         if one is not None:
             sizes.setdefault(len(one), []).append(at)
     return [
-        _Block(np.array(rows), np.array([directions[at] for at in rows], dtype=np.float32))
+        _Block(np.array(rows) + first, np.array([directions[at] for at in rows], dtype=np.float32))
         for alike in sizes.values()
         for start in range(0, len(alike), BLOCK)
         for rows in [alike[start : start + BLOCK]]

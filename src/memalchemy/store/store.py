@@ -1208,12 +1208,13 @@ class Store:
             mode: ``text``: by words, rare ones counting more; the 500 best are ordered
                 by BM25. The score of the first is the share of the query that it holds, those of
                 the others are in proportion. ``vector``: by meaning, with the store's metric.
-                ``hybrid``: by both rankings, in which a place near the top counts most.
+                ``hybrid``: by both rankings, in which a place near the top counts most. The best
+                100 of both come first, then those up to the 500th, and then 500 at a time.
             match: ``any``: words find the items that hold one of them. ``all``: only those that
                 hold all. In the mode ``hybrid`` the ranking by meaning adds others.
             filter: see `memalchemy.filters`.
-            offset: the number of the best hits to skip. Pages of a hybrid search fit together as
-                far as its first 100 hits; those beyond, as far as its first 1,000.
+            offset: the number of the best hits to skip. As long as nothing is written, pages fit
+                together, whatever their sizes: together they are the hits of one large page.
             threshold: the least score.
             embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
                 *query* the mode ``text`` looks for it by meaning too.
@@ -1221,9 +1222,10 @@ class Store:
                 the rest. Half each, if not given. With 1 it is a search by meaning, with 0 one by
                 words, which calls no embedder, and the scores are those of that mode.
             mmr: 0 to 1: diverse hits, in the modes ``vector`` and ``hybrid``. Each next one is the
-                best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four times
-                as many as are wanted; so they are not in the order of their scores. Hits beyond the
-                first 1,000 are.
+                best by ``mmr * score - (1 - mmr) * likeness`` to those before it; so they are not
+                in the order of their scores. The first 25 are chosen from the best 100 hits, those
+                up to the hundredth from 400, up to the thousandth from 4,000; later ones are in the
+                order of their scores.
             explain: report in ``plans`` how the hits were found, and how many items a search by
                 meaning passes over because they have no vector of the model and size.
 
@@ -1354,6 +1356,7 @@ class Store:
 
         An item of several vectors counts by the nearest of them. *filter* applies to value and
         metadata, *metadata_filter* to the metadata alone; *offset* skips as many of the nearest.
+        Pages fit together as those of `search` do.
         """
         limit, offset = check_limit(limit), check_limit(offset)
         check_flag(prefix, "prefix")

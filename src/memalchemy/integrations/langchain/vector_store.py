@@ -293,7 +293,7 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
         found = await self._search_hits(None, vector, fetch_k, filter, "vector")
         ranked = [Ranked(hit, hit.score or 0.0) for hit in found]
         model = self.store.settings.model_of(None)
-        chosen = await diversify(self.db, ranked, share, k, model, None)
+        chosen = await diversify(self.db, ranked, share, k, model, None, from_all=True)
         return [_to_document(one.item) for one in chosen]
 
     async def _search_hits(

@@ -30,9 +30,11 @@ from memalchemy.contracts import (
     ExportRecord,
     Health,
     ItemOrder,
+    Match,
     MigrateMode,
     PendingWrite,
     Progress,
+    ReembedReport,
     SearchMode,
     Seconds,
     Snapshot,
@@ -54,7 +56,8 @@ from memalchemy.contracts import SearchPlan as SearchPlan
 from memalchemy.contracts import SemanticSearchResult as SemanticSearchResult
 from memalchemy.contracts import StoreCapabilities as StoreCapabilities
 from memalchemy.contracts import StoreItem as StoreItem
-from memalchemy.conversations.conversation_store import Ids, Messages
+from memalchemy.conversations._message_search import MessageHit
+from memalchemy.conversations.conversation_store import Hits, Ids, Messages
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.database.database import T, U
 from memalchemy.database.executors.batching import BatchedRow
@@ -62,6 +65,7 @@ from memalchemy.database.intent import Intent
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.tenant_wall import TenantWall
 from memalchemy.dialects import Dialect, Distribution
+from memalchemy.errors import AnsweredByWordsWarning as AnsweredByWordsWarning
 from memalchemy.errors import AuthenticationFailed as AuthenticationFailed
 from memalchemy.errors import CapabilityMissing as CapabilityMissing
 from memalchemy.errors import Conflict as Conflict
@@ -116,6 +120,7 @@ from memalchemy.threads.thread_log import Made
 
 __all__ = [
     "UNSET",
+    "AnsweredByWordsWarning",
     "AuthenticationFailed",
     "CapabilityMissing",
     "CheckpointInfo",
@@ -303,14 +308,6 @@ class Database:
             OSError: *file* cannot be written.
         """
 
-    @property
-    def binds_places(self) -> bool:
-        """True if rows are bound to their place, which is then allotted before they are sent.
-
-        A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
-        ``k_namespace, k_key`` and ``p_version``. See `memalchemy.protection.sealing`.
-        """
-
     def check(self) -> None:
         """Compare the database's schema with this release, and look for its tables; reads only.
 
@@ -382,6 +379,12 @@ class Database:
     def file_bytes(self) -> int | None:
         """Size of a SQLite file with its write-ahead log; ``None`` if this is not a file."""
 
+    def find_first_words(self) -> bool:
+        """Return whether a row has words by the rules of an older release. Reads only.
+
+        Where no note says so, all rows are read.
+        """
+
     def for_scope(self) -> Database:
         """Return this database for the tenant of the `memalchemy.tenant_scope` around this call.
 
@@ -397,9 +400,20 @@ class Database:
     def forget_known_keys(self) -> None:
         """Read the registered keys of a tenant again at the next write."""
 
+    def forget_words_note(self) -> None:
+        """Remove the note of `note_words`: rows of a database without it are about to be copied."""
+
     @property
     def guard(self) -> NoGuard:
         """Guard that every program passes through: it says what keys mean for a write."""
+
+    @property
+    def has_first_words(self) -> bool:
+        """True if rows may have words by the rules of an older release.
+
+        They are found as that release found them, until `memalchemy.words.rebuild_words` has made
+        them anew.
+        """
 
     def health(self) -> Health:
         """Return reachability, server version, schema revision and pool use; raise if unreachable.
@@ -431,6 +445,12 @@ class Database:
 
         Safe to call from several processes at once. All or nothing, except on Oracle, where each
         DDL statement commits: a revision that fails half way is half there.
+        """
+
+    def note_words(self) -> bool:
+        """Note that all rows have words by the rules of this release, if they have.
+
+        Returns false, and notes nothing, if some have not, or if this role does not see all rows.
         """
 
     def now(self) -> datetime:
@@ -1136,6 +1156,7 @@ class Checkpointer(Generic[State]):
         limit: int = 10,
         *,
         below: bool = False,
+        match: Match = "any",
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[CheckpointHit]:
@@ -1143,11 +1164,15 @@ class Checkpointer(Generic[State]):
 
         Each is as `get_metadata` gives it, with ``snippet`` and ``score``, 0 to 1. The best scores
         the share of the query that it holds, rare words counting more; the others score in
-        proportion to it, by BM25. Accents and case do not matter, Chinese, Japanese and Korean
-        words are found, and nothing in *query* is an operator. A query without words finds nothing.
-        With *below* the namespaces under this one are included, in one ranking:
+        proportion to it, by BM25. Words are compared and ranked as `Store.search` compares them. A
+        query without words finds nothing. The snippet is from a text of the state, as it was
+        written, which is one more read for each; of a state that cannot be read, and beyond 16 MiB
+        of states, it has the stored words without punctuation.
+
+        With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
+        the namespaces under this one are included, in one ranking:
         `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
-        each has its state under ``data``, as it is stored: one more read for each.
+        each has its state under ``data``, as it is stored.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -1258,7 +1283,7 @@ class Conversation:
         thread_id: the thread.
         manager: the policy of `messages`; without one it returns all messages.
         namespace: keeps several conversations of one thread apart.
-        index_text: make the words of messages findable, with ``conversation.log.search``.
+        index_text: let `search` find the words of messages.
         ttl: how long the conversation lives after its last message, in seconds or as a timedelta.
         roles: roles of the application's own that messages may have, besides those that exist.
 
@@ -1438,6 +1463,29 @@ class Conversation:
             NotSerialisable, TooLarge: it cannot be stored; nothing was written.
         """
 
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        match: Match = "any",
+        all_conversations: bool = False,
+        connection: HostConnection | None = None,
+    ) -> list[MessageHit]:
+        """Return messages that hold words of *query*, whatever the manager, the best first.
+
+        Those of this conversation; with *all_conversations* of every one in the namespace. With the
+        *match* ``all`` only messages that hold all words. The words are those that were said, also
+        in calls and results of tools; an open exchange and summaries are not searched. Accents and
+        case do not matter, and nothing in *query* is an operator. A query without words finds
+        nothing, and a conversation with ``index_text=False`` has no words.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words.
+            KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
+            Corrupt: what is stored does not match its checksum.
+        """
+
     def set_summary(
         self,
         text: str | None,
@@ -1578,6 +1626,17 @@ class ConversationStore:
             TypeError, ValueError: one of them is not a message; nothing was written.
             NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
         """
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        conversation_id: str | None = None,
+        match: Match = "any",
+        connection: HostConnection | None = None,
+    ) -> Hits:
+        """Return messages of all conversations, or of one, as `Conversation.search` does."""
 
 class ConversationView:
     """Reader of a conversation with a cursor of its own; see `Conversation.view`.
@@ -1827,6 +1886,7 @@ class Inspector:
         namespace: Iterable[str] = (),
         query: str = "",
         *,
+        match: Match = "any",
         below: bool = True,
         internal: bool = False,
         cursor: str | None = None,
@@ -1835,7 +1895,8 @@ class Inspector:
         """Return a page of items, the last written first; with *below* also of lower namespaces.
 
         Items of a large tree of namespaces are in the order of namespaces and keys: see ``order``.
-        With a *query* they are those that hold its words, the best first. Internal items are left
+        With a *query* they are those that hold its words, ``any`` of them or ``all`` as *match*
+        says, the best first. Internal items are left
         out as `namespaces` does it.
         """
 
@@ -1883,6 +1944,7 @@ class Inspector:
         query: str,
         *,
         limit: int = 30,
+        match: Match = "any",
         kinds: Iterable[str] = ("step", "entry", "item"),
         namespace: Iterable[str] = (),
         below: bool = True,
@@ -1899,6 +1961,7 @@ class Inspector:
         `namespaces` does it.
 
         Args:
+            match: ``any``: what holds one of the words is found. ``all``: only what holds all.
             kinds: the kinds to look for: ``step``, ``entry``, ``item``.
             namespace: the namespace to look in, with *below* also those under it.
             thread_id: only steps and entries of this thread; no items, which have none.
@@ -2240,19 +2303,22 @@ class LLMMemoryManager:
         limit: int | None = None,
         *,
         query: str | None = None,
+        match: Match = "any",
         namespaces: Iterable[Sequence[str]] | None = None,
         connection: HostConnection | None = None,
     ) -> list[Memory]:
         """Return memories of every type, at most *limit*, the last saved first.
 
-        With *query* those that match it come first: the best of each namespace and type, then the
-        second best, and so on. If there are not enough, the last saved follow. In an encrypted
+        With *query* those that match it come first, the most relevant before the others; of equal
+        ones the types take turns. If there are not enough, the last saved follow. In an encrypted
         database that holds nothing readable to search, only the last saved are returned. Several
         namespaces take turns. Memories of two namespaces with one key are two memories, unless
         they have the same content.
 
         Args:
             limit: ``retrieve_limit`` by default.
+            match: words of *query* find memories that hold ``any`` of them, or only those that hold
+                ``all``.
             namespaces: the namespaces to read; the active ones by default.
 
         Raises:
@@ -2264,6 +2330,7 @@ class LLMMemoryManager:
         query: str | None,
         limit: int | None = None,
         *,
+        match: Match = "any",
         namespaces: Iterable[Sequence[str]] | None = None,
         connection: HostConnection | None = None,
     ) -> list[Memory]:
@@ -3016,6 +3083,7 @@ class RetainedCheckpointer(Generic[State]):
         limit: int = 10,
         *,
         below: bool = False,
+        match: Match = "any",
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[CheckpointHit]:
@@ -3023,11 +3091,15 @@ class RetainedCheckpointer(Generic[State]):
 
         Each is as `get_metadata` gives it, with ``snippet`` and ``score``, 0 to 1. The best scores
         the share of the query that it holds, rare words counting more; the others score in
-        proportion to it, by BM25. Accents and case do not matter, Chinese, Japanese and Korean
-        words are found, and nothing in *query* is an operator. A query without words finds nothing.
-        With *below* the namespaces under this one are included, in one ranking:
+        proportion to it, by BM25. Words are compared and ranked as `Store.search` compares them. A
+        query without words finds nothing. The snippet is from a text of the state, as it was
+        written, which is one more read for each; of a state that cannot be read, and beyond 16 MiB
+        of states, it has the stored words without punctuation.
+
+        With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
+        the namespaces under this one are included, in one ranking:
         `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With *data*
-        each has its state under ``data``, as it is stored: one more read for each.
+        each has its state under ``data``, as it is stored.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -3596,6 +3668,53 @@ class Store:
     ) -> int:
         """Write an item with a vector, as `put`."""
 
+    def reembed(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        index: Index = None,
+        again: bool = False,
+        only_embedded: bool = False,
+        replace_model: str | None = None,
+        batch_size: int = 100,
+        dry_run: bool = False,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> ReembedReport:
+        """Give the items of the namespace the vectors of the store's model that they lack.
+
+        These are items without vectors, such as imported ones, and those whose vectors are of
+        another model, or of another size than the embedder makes. Values, versions and times stay.
+        Others may read and write meanwhile: an item that they change is embedded as it is then.
+        Each batch is one transaction. A run that ends early continues when it is run again, and
+        several may work at once. An item that cannot be read, or that the embedder refuses, is left
+        as it is and named; the others are embedded.
+
+        Args:
+            prefix: also embed the items below the namespace; of ``()`` these are all of the tenant.
+            index: what is embedded of a value, as in `put`. Without it, of an item that has vectors
+                the fields that they are of, and of another what the store embeds. With it all
+                vectors of the model that an item has are replaced, otherwise those of the fields
+                that have text.
+            again: also embed items that have vectors of the model, because the embedder makes
+                others now. A run that ends early continues, too, as long as the embedder makes the
+                same vectors; one under another *model* compares no vectors of two embedders.
+            only_embedded: leave items that have no vectors at all, which may be on purpose.
+            replace_model: delete the vectors of this model from items that have those of the
+                store's.
+            batch_size: the largest number of texts of one call of the embedder, and of items of one
+                transaction.
+            dry_run: change nothing; say what would be done. The embedder is called once, for the
+                size of its vectors.
+            progress: called with items done, and in all, as they were at the start.
+
+        Raises:
+            StoreCapabilityError: there is no embedder, or the database is encrypted and may hold no
+                vectors.
+            EmbedderFailed: the embedder does not work, or refuses three items in a row.
+            ReadOnly: the database was opened read-only, and this is no *dry_run*.
+        """
+
     def refresh(
         self,
         keys: Iterable[tuple[Namespace, str]],
@@ -3615,6 +3734,7 @@ class Store:
         *,
         prefix: bool = False,
         mode: SearchMode = "text",
+        match: Match = "any",
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         threshold: float | None = None,
@@ -3631,11 +3751,13 @@ class Store:
         newest come first, without a score, whatever *mode* and *threshold* say.
 
         Args:
-            mode: ``text``: by words, any of them, rare ones counting more; the 500 best are ordered
+            mode: ``text``: by words, rare ones counting more; the 500 best are ordered
                 by BM25. The score of the first is the share of the query that it holds, those of
                 the others are in proportion. ``vector``: by meaning, with the store's metric.
                 ``hybrid``: by both rankings, in which a place near the top counts most. The best
                 100 of both come first, then those up to the 500th, and then 500 at a time.
+            match: ``any``: words find the items that hold one of them. ``all``: only those that
+                hold all. In the mode ``hybrid`` the ranking by meaning adds others.
             filter: see `memalchemy.filters`.
             offset: the number of the best hits to skip. As long as nothing is written, pages fit
                 together, whatever their sizes: together they are the hits of one large page.
@@ -3643,13 +3765,15 @@ class Store:
             embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
                 *query* the mode ``text`` looks for it by meaning too.
             alpha: the weight of the ranking by meaning in a hybrid one, 0 to 1; that by words has
-                the rest. Half each, if not given.
+                the rest. Half each, if not given. With 1 it is a search by meaning, with 0 one by
+                words, which calls no embedder, and the scores are those of that mode.
             mmr: 0 to 1: diverse hits, in the modes ``vector`` and ``hybrid``. Each next one is the
                 best by ``mmr * score - (1 - mmr) * likeness`` to those before it; so they are not
                 in the order of their scores. The first 25 are chosen from the best 100 hits, those
                 up to the hundredth from 400, up to the thousandth from 4,000; later ones are in the
                 order of their scores.
-            explain: report in ``plans`` how the hits were found.
+            explain: report in ``plans`` how the hits were found, and how many items a search by
+                meaning passes over because they have no vector of the model and size.
 
         Accents and case do not matter, scripts without spaces need none, and nothing in *query* is
         an operator. Of a long query the 32 rarest words are looked for. Where few items are found,
@@ -3662,8 +3786,13 @@ class Store:
                 ``capability`` is ``search`` for words, ``semantic_search`` for vectors.
             KeyMissing: nothing was found, the tenant is encrypted, and no key was given.
             TooLarge: the values take over 256 MiB together; ask for fewer.
-            ValueError: there are vectors of the model, but none of this size; or *query* and
-                *embedding* are both given, in the mode ``text``.
+            ValueError: there are vectors of the model, but none of this size, in the mode
+                ``vector``; or *query* and *embedding* are both given, in the mode ``text``.
+
+        Warns:
+            AnsweredByWordsWarning: there are vectors of the model, but none of this size, and the
+                mode is ``hybrid``: the answer is that of the mode ``text``. The event
+                ``store.search`` then has the detail ``answered_by``, ``words``.
         """
 
     def search_by_embedding(
@@ -3695,12 +3824,13 @@ class Store:
         *,
         prefix: bool = False,
         mode: SearchMode = "text",
+        match: Match = "any",
         filter: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         embedding: Any | None = None,
         model: str | None = None,
         connection: HostConnection | None = None,
-    ) -> list[StoreItem]:
+    ) -> list[SearchHit]:
         """Return the hits of each namespace, at most *limit* of each, in the order of *namespaces*.
 
         Otherwise as `search`; the embedder is called once.
@@ -4122,12 +4252,13 @@ class ThreadLog:
         limit: int = 10,
         *,
         thread_id: str | None = None,
+        match: Match = "any",
         connection: HostConnection | None = None,
     ) -> list[EntryHit]:
         """Return entries that hold words of *query*, best first; of one thread, or of all.
 
-        Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
-        *query* is an operator. A query without words finds nothing.
+        Words are compared and ranked as `Store.search` compares them. With the *match* ``all`` only
+        entries that hold all words are found. A query without words finds nothing.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
@@ -4214,11 +4345,28 @@ class UserMemoryStore:
         half_life: Seconds | None = ...,
         namespace: Sequence[str] = ("facts",),
     ) -> None: ...
-    def add(self, fact: MemoryFact, *, connection: HostConnection | None = None) -> None:
-        """Store a fact. One with the same owner and id is replaced.
+    def add(
+        self,
+        fact: MemoryFact | str,
+        content: str | None = None,
+        *,
+        topics: Iterable[str] = (),
+        confidence: float = 1.0,
+        conversation_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> MemoryFact:
+        """Store a fact and return it: ``add(fact)``, or ``add(user_id, content)``.
+
+        ``add(fact)`` replaces a fact with the same owner and id.
+
+        ``add(user_id, content)`` makes a fact of a text, with the other arguments as its fields and
+        an id made from its words. The same words again, whatever their case and punctuation, are
+        not stored twice: the known fact was seen again. It is reinforced, to at least *confidence*,
+        and gains *topics*.
 
         Raises:
-            TooLarge: its id or its owner's is too long to be a key.
+            ValueError, TypeError: this is neither a fact, nor a user's id and a text.
+            TooLarge: an id is too long to be a key.
         """
 
     def clear(self, user_id: str, *, connection: HostConnection | None = None) -> int:
@@ -4313,13 +4461,15 @@ class UserMemoryStore:
         query: str = "",
         top_k: int = 10,
         *,
+        match: Match = "any",
         connection: HostConnection | None = None,
     ) -> Facts:
         """Return at most *top_k* of the user's facts that hold words of *query*, the best first.
 
-        Facts are ordered by relevance times confidence. With an embedder they are found by meaning
-        as well. An empty query finds all facts, ordered by confidence. Of equal ones the last seen
-        comes first.
+        Facts are ordered by their relevance, of which a lack of confidence takes up to 5 %. With
+        the *match* ``all`` words find only facts that hold all of them. With an embedder facts are
+        found by meaning as well, and the relevance is the mean of both. An empty query finds all
+        facts, ordered by confidence. Of equal ones the last seen comes first.
 
         Raises:
             CapabilityMissing: there is a query, and the database is encrypted and holds neither
@@ -4379,6 +4529,7 @@ class VectorStore:
         query: str | None = None,
         *,
         k: int = 5,
+        match: Match = "any",
         filter: Mapping[str, Any] | None = None,
         embedding: Any | None = None,
         threshold: float | None = None,
@@ -4389,24 +4540,30 @@ class VectorStore:
         """Return at most *k* documents that match *query*, the best first.
 
         Without an embedder and without *embedding* documents are ranked by words, as by
-        `Store.search`. Otherwise *alpha* says what counts, and the score combines both rankings.
+        `Store.search`. Otherwise *alpha* says what counts. The score is that of the words or of the
+        meaning where only one of them counts, and otherwise combines both rankings.
         Words find the documents that share one with the query; meaning finds those whose vector is
         at less than a right angle to the query's. A *k* of zero or less, or a blank query, finds
         nothing. In an encrypted database whose words are not readable only the meaning counts.
 
         Args:
+            match: words find documents that hold ``any`` of them, or only those that hold ``all``.
+                Meaning adds others.
             filter: what the metadata must hold: equal values by name, or a filter of
                 `memalchemy.filters`.
             embedding: the vector to look for, in place of the embedder's for *query*.
             threshold: minimum score.
-            alpha: weight of the meaning against the words: 0 for words alone, 1 for the meaning
-                alone, one half by default.
+            alpha: weight of the meaning against the words, one half by default. 0 for words alone,
+                which calls no embedder; 1 for the meaning alone, whose scores are similarities.
             mmr: 0 to 1, to prefer documents that differ, as of `Store.search`. It compares vectors,
                 so it works only where the meaning counts.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds nothing readable to search.
-            ValueError: there are vectors, but none of this size.
+            ValueError: there are vectors, but none of this size, and no words to go by.
+
+        Warns:
+            AnsweredByWordsWarning: there are vectors, but none of this size: words alone count.
         """
 
     def upsert(

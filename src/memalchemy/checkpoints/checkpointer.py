@@ -803,8 +803,8 @@ class Checkpointer(Generic[State]):
         the share of the query that it holds, rare words counting more; the others score in
         proportion to it, by BM25. Words are compared and ranked as `Store.search` compares them. A
         query without words finds nothing. The snippet is from a text of the state, as it was
-        written, which is one more read for each; of a state that cannot be read, and beyond 16 MiB
-        of states, it has the stored words without punctuation.
+        written, for which the states of the hits are read; of a state that cannot be read, and
+        beyond 16 MiB of states, it has the stored words without punctuation.
 
         With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
         the namespaces under this one are included, in one ranking:
@@ -850,7 +850,7 @@ class Checkpointer(Generic[State]):
             )
         else:
             rows = [row for _, row in best]
-            texts = await read_found_texts(self.db, rows, shown, connection, self._cache.get)
+            texts = await read_found_texts(self.db, rows, shown, connection)
         for one, text in zip(found, texts, strict=True):
             one["snippet"] = excerpt(text, one["snippet"], shown)
         return found

@@ -36,7 +36,7 @@ MAX_PAGE = 20_000
 """Hits of one page of a text search."""
 
 READ_AT_ONCE = 1000
-"""Hits of a page by vectors whose values are held at once."""
+"""Hits that are tested at once if their values, which are short then, were read with them."""
 
 
 class OtherDimensions(InvalidArgument):
@@ -186,16 +186,22 @@ class ItemSearch:
         if not near and not await self._has_vectors():
             reason = f"there are no vectors of the model {self.model!r} here"
             self.plans[-1] = replace(ranking.plan, reason=reason)
+        seen = 0
         if drops and await ranking.uses_index():
-            first = await self._read_items(near)
-            if len(first) < LEAST_PASSED:
+            passed = await self._read_items(near)
+            if len(passed) < LEAST_PASSED:
                 ranking.start_over_without_index()
                 near = await ranking.page(size)
-        seen = 0
+            else:
+                yield passed
+                seen = len(near)
+                near = await ranking.page(max(limit, GROWTH * seen))
         while near:
             self.plans[-1] = ranking.plan
-            for start in range(0, len(near), READ_AT_ONCE):
-                yield await self._read_items(near[start : start + READ_AT_ONCE])
+            are_read = all(one.stored is not None for one in near)
+            at_once = READ_AT_ONCE if are_read else PAGE
+            for start in range(0, len(near), at_once):
+                yield await self._read_items(near[start : start + at_once])
             seen += len(near)
             near = await ranking.page(max(limit, GROWTH * seen) if drops else limit)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 from subjects import INSTALLED
 
+from garbage import no_collector
 from memalchemy import Store
 from memalchemy.integrations import _base
 from servers import Postgres, migrated_database
@@ -77,18 +77,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture(autouse=True)
-async def no_collector(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
+async def silent_without_collector(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
     """Warnings are errors here, those of objects that are collected in the end too."""
     _base._kept.clear()
-    gc.collect()
-    gc.disable()
-    try:
+    with no_collector():
         yield
         _base._kept.clear()
         await asyncio.sleep(0)
-        gc.collect()
-    finally:
-        gc.enable()
     assert "garbage collector is trying to clean up" not in caplog.text
 
 

@@ -49,6 +49,7 @@ CONDITIONS = {
     "statements": ("json_equals", "json_may_equal", "json_equals_binds"),
     "text": (
         "log_hits",
+        "term",
         "terms",
         "item_hits",
         "items_in_scope",

@@ -67,6 +67,7 @@ from memalchemy.errors import (
     StatementFailed,
 )
 from memalchemy.events import Event, publish, statements_are_observed
+from memalchemy.migrate import words_version
 from memalchemy.statements import Program
 
 T = TypeVar("T")
@@ -292,22 +293,24 @@ class Backend:
     async def read_words_version(self) -> None:
         """Read whether rows may have words of version 1, and go by it from now on."""
         self.has_first_words = await self.run_schema_job(
-            lambda connection: migrate.has_first_words(connection, self.schema)
+            lambda connection: words_version.has_first_words(connection, self.schema)
         )
 
     async def find_first_words(self) -> bool:
         """Return whether a row has words of version 1; reads all rows to say that none has."""
         return await self.run_schema_job(
             lambda connection: (
-                migrate.has_first_words(connection, self.schema)
-                and migrate.find_first_words(connection, self.schema)
+                words_version.has_first_words(connection, self.schema)
+                and words_version.find_first_words(connection, self.schema)
             )
         )
 
     async def forget_words_note(self) -> None:
         """Remove the note that no row has words of version 1: some are about to be written."""
         await self.run_schema_job(
-            lambda connection: migrate.forget_words_note(connection, self.schema, self.dialect),
+            lambda connection: words_version.forget_words_note(
+                connection, self.schema, self.dialect
+            ),
             write=True,
         )
         self.has_first_words = True
@@ -315,7 +318,7 @@ class Backend:
     async def note_words(self) -> bool:
         """Note that no row has words of version 1, if none has; return whether."""
         noted = await self.run_schema_job(
-            lambda connection: migrate.note_words(connection, self.schema, self.dialect),
+            lambda connection: words_version.note_words(connection, self.schema, self.dialect),
             write=True,
         )
         self.has_first_words = not noted

@@ -13,7 +13,7 @@ See Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval
 
 from __future__ import annotations
 
-import logging
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -21,14 +21,13 @@ from typing import Any, TypeVar
 
 from memalchemy.contracts import Match, SearchHit, SearchMode
 from memalchemy.database import HostConnection
-from memalchemy.errors import InvalidArgument
+from memalchemy.errors import AnsweredByWordsWarning
 from memalchemy.memory._encryption import search_mode
 from memalchemy.search.hybrid import check_fraction, fusion_depth
 from memalchemy.search.ranking import COVERAGE_POWER
 from memalchemy.store import Store
+from memalchemy.store.item_search import OtherDimensions, by_words_notice
 from memalchemy.store.settings import Namespace
-
-_log = logging.getLogger(__name__)
 
 LEAST_RANGE = 0.1
 """The least difference of scores that is stretched from 0 to 1: of memories that are all about as
@@ -83,10 +82,10 @@ async def _search_by_meaning(
         by_words = await _search(store, namespaces, query, depth, **how)
     try:
         by_meaning = await _search(store, namespaces, query, depth, mode="vector", **how)
-    except InvalidArgument as error:  # the model has changed: all vectors are of another size
+    except OtherDimensions as error:
         if mode == "vector":
             raise
-        _log.warning("memories are searched by words alone: %s", error)
+        warnings.warn(by_words_notice(error), AnsweredByWordsWarning, stacklevel=2)
         return by_words
     nearness = _nearness(by_meaning)
     if mode == "vector":

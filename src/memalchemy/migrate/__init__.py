@@ -27,12 +27,6 @@ from memalchemy.migrate.environment import (
     run_environment,
     upgrade_alongside,
 )
-from memalchemy.migrate.words_version import (
-    find_first_words,
-    forget_words_note,
-    has_first_words,
-    note_words,
-)
 
 __all__ = [
     "TABLES",
@@ -40,13 +34,9 @@ __all__ = [
     "check",
     "current",
     "downgrade",
-    "find_first_words",
-    "forget_words_note",
-    "has_first_words",
     "head",
     "include_name",
     "is_ours",
-    "note_words",
     "offline",
     "render_item",
     "revisions",

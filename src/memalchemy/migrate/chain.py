@@ -464,7 +464,7 @@ def _sqlite_statements() -> tuple[str, ...]:
 
 
 def _oldest_release(connection: Connection, schema: str | None) -> str | None:
-    note = house_rows.read(connection, schema, "schema")
+    note = house_rows.read_house_row(connection, schema, "schema")
     return None if note is None else note.get("oldest_release")
 
 

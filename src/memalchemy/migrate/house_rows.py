@@ -36,7 +36,9 @@ def replacing(table: str, dialect: Dialect, key: str, meta: Mapping[str, Any]) -
     )
 
 
-def read(connection: Connection, schema: str | None, key: str) -> Mapping[str, Any] | None:
+def read_house_row(
+    connection: Connection, schema: str | None, key: str
+) -> Mapping[str, Any] | None:
     """Return the metadata of a row, if it is there. Reads only."""
     items = _items(schema)
     with seen(connection):
@@ -44,7 +46,7 @@ def read(connection: Connection, schema: str | None, key: str) -> Mapping[str, A
     return None if row is None else row[0]
 
 
-def delete(connection: Connection, schema: str | None, key: str) -> None:
+def delete_house_row(connection: Connection, schema: str | None, key: str) -> None:
     """Delete a row, if it is there."""
     items = _items(schema)
     with seen(connection):

@@ -26,7 +26,7 @@ def words_note(table: str, dialect: Dialect) -> tuple[str, str]:
 
 def has_first_words(connection: Connection, schema: str | None) -> bool:
     """Return whether rows may have words of version 1. Reads only."""
-    note = house_rows.read(connection, schema, _KEY)
+    note = house_rows.read_house_row(connection, schema, _KEY)
     return note is None or note.get("version", 0) < TOKENIZER
 
 
@@ -59,4 +59,4 @@ def note_words(connection: Connection, schema: str | None, dialect: Dialect) -> 
 def forget_words_note(connection: Connection, schema: str | None, dialect: Dialect) -> None:
     """Remove the note: rows with words of version 1 are about to be written."""
     dialect.maintenance.lock_migrations(connection, schema)
-    house_rows.delete(connection, schema, _KEY)
+    house_rows.delete_house_row(connection, schema, _KEY)

@@ -46,7 +46,7 @@ from sqlalchemy import (
 from memalchemy.dialects import Dialect, namespace_binds
 from memalchemy.log.entries import is_entry
 from memalchemy.log.tables import CHECKPOINT_ROW, CHECKPOINTS, DELTAS, THREADS, live, same_log
-from memalchemy.proofs import FOUND, RANKED
+from memalchemy.proofs import FOUND
 from memalchemy.rows import ITEM, STATE
 from memalchemy.search.ranking import Passes, Ranking, ScoredRow
 from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, routed_items, stored
@@ -247,13 +247,13 @@ def _same_log_row(a: Any, b: Any) -> Any:
     return and_(same_log(a, b), a.c.seq == b.c.seq)
 
 
-@statement(unproven=RANKED, below=(False, True))
+@statement(below=(False, True))
 def count_log_terms(dialect: Dialect, below: bool) -> Executable:
     """Select each term that rows of logs hold, and the number of these rows."""
     return _counted(dialect.text.log_hits(below))
 
 
-@statement(unproven=RANKED, below=(False, True))
+@statement(below=(False, True))
 def count_item_terms(dialect: Dialect, below: bool) -> Executable:
     """Select each term that items hold, and the number of these items."""
     return _counted(dialect.text.item_hits(below, [ITEMS.c.key]))
@@ -287,7 +287,7 @@ def find_in_logs(
     Rows that are deleted between two statements are left out.
     """
     # Of a row that has to hold all terms none may be left out.
-    if query.is_long and query.match == "any":
+    if query.is_long:
         counting = count_log_terms(dialect, below=_is_below(scope))
         rows = yield counting, {**binds, **query.binds(dialect)}
         query = query.rarest(dialect, {row.term: row.occurrences for row in rows})

@@ -16,10 +16,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from memalchemy.codec.first_tokens import first_query_terms
 from memalchemy.codec.tokens import Term, query_terms
+from memalchemy.contracts import Match
 from memalchemy.dialects import Dialect
 
 MOST_TERMS = 32
@@ -33,8 +34,6 @@ CUT = 2
 
 SHORTEST = 4
 """Letters that are left of it at least."""
-
-Match = Literal["any", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +53,12 @@ class WordQuery:
 
         With *first_words* rows may have words of version 1, which it finds too.
         """
-        terms = query_terms(text)
-        if len(terms) > MOST_COUNTED:
-            half = MOST_COUNTED // 2
-            terms = terms[:half] + terms[-half:]
-        first = first_query_terms(text)[:MOST_TERMS] if first_words else terms
+        terms, first = query_terms(text), first_query_terms(text) if first_words else []
+        if match == "any":
+            first = first[:MOST_TERMS]
+            if len(terms) > MOST_COUNTED:
+                half = MOST_COUNTED // 2
+                terms = terms[:half] + terms[-half:]
         others = () if set(first) <= set(terms) else tuple(first)
         return cls(tuple(terms), len(terms), match, others)
 
@@ -72,8 +72,8 @@ class WordQuery:
 
     @property
     def is_long(self) -> bool:
-        """True if the rarest of the terms have to be chosen, by `rarest`."""
-        return len(self.terms) > MOST_TERMS
+        """True if the rarest of the terms have to be chosen, by `rarest`: not if all are wanted."""
+        return self.match == "any" and len(self.terms) > MOST_TERMS
 
     def binds(self, dialect: Dialect) -> dict[str, Any]:
         """Return the binds of a search: ``terms``, ``p_terms`` and ``p_least``."""

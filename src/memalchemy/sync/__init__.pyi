@@ -34,7 +34,6 @@ from memalchemy.contracts import (
     MigrateMode,
     PendingWrite,
     Progress,
-    ReembedReport,
     SearchMode,
     Seconds,
     Snapshot,
@@ -49,6 +48,7 @@ from memalchemy.contracts import EntryHit as EntryHit
 from memalchemy.contracts import LogInfo as LogInfo
 from memalchemy.contracts import LogReading as LogReading
 from memalchemy.contracts import NewItem as NewItem
+from memalchemy.contracts import ReembedReport as ReembedReport
 from memalchemy.contracts import Retention as Retention
 from memalchemy.contracts import SearchHit as SearchHit
 from memalchemy.contracts import SearchHits as SearchHits
@@ -163,6 +163,7 @@ __all__ = [
     "NotSigned",
     "ReadOnly",
     "RecallMode",
+    "ReembedReport",
     "RetainedCheckpointer",
     "Retention",
     "Savepoint",
@@ -1166,8 +1167,8 @@ class Checkpointer(Generic[State]):
         the share of the query that it holds, rare words counting more; the others score in
         proportion to it, by BM25. Words are compared and ranked as `Store.search` compares them. A
         query without words finds nothing. The snippet is from a text of the state, as it was
-        written, which is one more read for each; of a state that cannot be read, and beyond 16 MiB
-        of states, it has the stored words without punctuation.
+        written, for which the states of the hits are read; of a state that cannot be read, and
+        beyond 16 MiB of states, it has the stored words without punctuation.
 
         With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
         the namespaces under this one are included, in one ranking:
@@ -3093,8 +3094,8 @@ class RetainedCheckpointer(Generic[State]):
         the share of the query that it holds, rare words counting more; the others score in
         proportion to it, by BM25. Words are compared and ranked as `Store.search` compares them. A
         query without words finds nothing. The snippet is from a text of the state, as it was
-        written, which is one more read for each; of a state that cannot be read, and beyond 16 MiB
-        of states, it has the stored words without punctuation.
+        written, for which the states of the hits are read; of a state that cannot be read, and
+        beyond 16 MiB of states, it has the stored words without punctuation.
 
         With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
         the namespaces under this one are included, in one ranking:

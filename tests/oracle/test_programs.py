@@ -422,7 +422,11 @@ async def test_a_search_returns_rows_with_their_score_and_snippet(
     assert (hit["checkpoint_id"], hit["score"], hit["snippet"]) == ("one", 0.5**0.5, "the word")
     assert hit["metadata"] == {"k": 1, "f": 0.5}
     asked = [call.binds["terms"] for call in server.calls if "terms" in call.binds]
-    assert asked == ['["{word}", "{and}", "{not}", "{漢字}"]', '["漢%", "字%"]']
+    assert asked == [
+        '["{word}", "{and}", "{not}", "{漢字}"]',
+        '["{word}", "{and}", "{not}", "{漢}", "{字}"]',  # in words of an older release
+        '["漢%", "字%"]',
+    ]
 
 
 async def test_a_search_of_any_length_is_a_bind_that_a_query_takes(

@@ -138,6 +138,7 @@ __all__ = [
     "Entry",
     "EntryHit",
     "Episode",
+    "EmbedderFailed",
     "EpisodeNotFoundError",
     "EpisodeStore",
     "EpisodicMemory",

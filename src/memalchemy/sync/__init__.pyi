@@ -72,6 +72,7 @@ from memalchemy.errors import Conflict as Conflict
 from memalchemy.errors import Corrupt as Corrupt
 from memalchemy.errors import DatabaseUnreachable as DatabaseUnreachable
 from memalchemy.errors import DriverMissing as DriverMissing
+from memalchemy.errors import EmbedderFailed as EmbedderFailed
 from memalchemy.errors import EpisodeNotFoundError as EpisodeNotFoundError
 from memalchemy.errors import KeyMissing as KeyMissing
 from memalchemy.errors import MemalchemyError as MemalchemyError
@@ -134,6 +135,7 @@ __all__ = [
     "DatabaseUnreachable",
     "Diff",
     "DriverMissing",
+    "EmbedderFailed",
     "Entry",
     "EntryHit",
     "Episode",

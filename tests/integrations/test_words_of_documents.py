@@ -30,7 +30,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
 )
 
-from memalchemy import Database
+from memalchemy import Database, Store
 from memalchemy.integrations._wordless import wordless
 from memalchemy.integrations.haystack import MemalchemyDocumentStore
 from memalchemy.integrations.llama_index import MemalchemyVectorStore
@@ -149,3 +149,31 @@ def test_documents_are_found_by_content_and_metadata_alone(db: Database) -> None
     ):
         wanted = {"field": "id", "operator": operator, "value": value}
         assert len(store.filter_documents(wanted)) == number, operator
+
+
+async def test_rows_with_plain_ids_and_types_are_read_and_found(db: Database) -> None:
+    nodes = MemalchemyVectorStore(db, namespace=(uuid.uuid4().hex,))
+    documents = MemalchemyDocumentStore(db, namespace=(uuid.uuid4().hex,))
+    node = of_document(NODES["TextNode"]())
+    document = Document(id="plain", content=SAID, blob=ByteStream(b"x", mime_type="image/png"))
+    await nodes.async_add([node])
+    await documents.write_documents_async([document])
+    store = Store(db)
+    for place in (nodes._place, documents._place):
+        (item,) = [item async for item in store.iter_items(place)]
+        value = item.value | {"id": item.key}
+        if "type" in value:
+            value |= {"type": value["type"].decode(), "ref_doc_id": node.ref_doc_id}
+        else:
+            value["blob"]["mime_type"] = "image/png"
+        await store.put(place, item.key, value, item.metadata, index=False)
+
+    (read,) = await nodes.aget_nodes([node.node_id])
+    assert read.hash == node.hash
+    of_it = MetadataFilter(key="doc_id", operator=FilterOperator.EQ, value=node.ref_doc_id)
+    assert len(await nodes.aget_nodes(filters=MetadataFilters(filters=[of_it]))) == 1
+    for operator, value in (("==", "plain"), ("in", ["plain"])):
+        wanted = {"field": "id", "operator": operator, "value": value}
+        assert await documents.filter_documents_async(wanted) == [document]
+    await nodes.adelete(node.ref_doc_id)
+    assert await nodes.aget_nodes() == []

@@ -11,7 +11,7 @@ from memalchemy import filters as filters_of_store
 from memalchemy.codec.values import pointer
 from memalchemy.filters import as_datetime
 from memalchemy.integrations._filters import EVERYTHING, NOTHING, Filter, is_none
-from memalchemy.integrations._wordless import wordless
+from memalchemy.integrations._wordless import stored_forms
 
 _ORDER = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 _FIELDS = frozenset({"id", "content", "score"})
@@ -109,7 +109,7 @@ def _equals_filter(name: str, value: Any) -> Filter:
     if value is None:
         return {"$value": is_none(_path_of_field(name))}
     if name == "id" and isinstance(value, str):
-        return _field_filter(name, {"$eq": wordless(value)})
+        return _field_filter(name, {"$in": stored_forms([value])})
     same = _field_filter(name, {"$eq": value})
     moment = as_datetime(value)
     if moment is None:
@@ -121,7 +121,7 @@ def _membership_filter(name: str, values: Any) -> Filter:
     if not isinstance(values, list):
         raise FilterError(f"'in' and 'not in' take a list, not {type(values).__name__}")
     if name == "id":
-        return _field_filter(name, {"$in": [wordless(one) for one in values if type(one) is str]})
+        return _field_filter(name, {"$in": stored_forms(one for one in values if type(one) is str)})
     plain = [one for one in values if one is not None and as_datetime(one) is None]
     others = [
         _equals_filter(name, one) for one in values if one is None or as_datetime(one) is not None

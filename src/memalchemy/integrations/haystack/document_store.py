@@ -17,7 +17,7 @@ from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.integrations._base import AnyDatabase, blocking
-from memalchemy.integrations._wordless import wordless
+from memalchemy.integrations._wordless import plain_name, wordless
 from memalchemy.integrations.haystack._adapter import HaystackAdapter, translated
 from memalchemy.integrations.haystack._filters import native_filter
 from memalchemy.keys import check_list
@@ -422,7 +422,7 @@ def _to_blob(stored: Mapping[str, Any]) -> ByteStream:
     return ByteStream(
         data=stored["data"],
         meta=stored["meta"],
-        mime_type=None if mime_type is None else mime_type.decode(),
+        mime_type=None if mime_type is None else plain_name(mime_type),
     )
 
 

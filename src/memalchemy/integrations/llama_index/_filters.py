@@ -15,7 +15,7 @@ from llama_index.core.vector_stores.types import (
 
 from memalchemy.codec.values import pointer
 from memalchemy.integrations._filters import EVERYTHING, NOTHING, Filter, is_none
-from memalchemy.integrations._wordless import wordless
+from memalchemy.integrations._wordless import stored_forms, wordless
 
 DOCUMENT_KEYS = frozenset({"doc_id", "document_id", "ref_doc_id"})
 """Names of LlamaIndex's for the id of a node's document."""
@@ -99,7 +99,7 @@ def _filter_of_group(group: MetadataFilters) -> Filter:
 
 
 def _one_of(ids: Iterable[str]) -> Filter:
-    return {"$in": [wordless(one) for one in ids]}
+    return {"$in": stored_forms(ids)}
 
 
 def _path_of_field(one: MetadataFilter) -> str:
@@ -110,6 +110,8 @@ def _filter_of_one(one: MetadataFilter) -> Filter:
     if one.key in DOCUMENT_KEYS:
         if one.operator is FilterOperator.TEXT_MATCH_INSENSITIVE and isinstance(one.value, str):
             return {"$value": {"folded_ref_doc_id": {"$contains": wordless(one.value.casefold())}}}
+        if one.operator is FilterOperator.EQ and isinstance(one.value, str):
+            return {"$value": {"ref_doc_id": _one_of([one.value])}}
         one = one.model_copy(update={"value": _as_stored(one.value)})
     value = one.value
 

@@ -30,7 +30,7 @@ from memalchemy._bounds import parse_plain_json
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.filters import Filter
 from memalchemy.integrations._base import Adapter, AnyDatabase, SyncAdapter, blocking
-from memalchemy.integrations._wordless import wordless
+from memalchemy.integrations._wordless import plain_name, wordless
 from memalchemy.integrations.llama_index._filters import (
     document_fields,
     native_filter,
@@ -273,7 +273,9 @@ def _to_node(item: StoreItem) -> BaseNode:
         rest["text"] = item.value["text"]
     elif resource := rest.get("text_resource"):
         resource["text"] = item.value["text"]
-    return NODES[item.value["type"].decode()].from_dict(rest | {"metadata": item.value["metadata"]})
+    return NODES[plain_name(item.value["type"])].from_dict(
+        rest | {"metadata": item.value["metadata"]}
+    )
 
 
 def _to_result(found: list[tuple[StoreItem, float]]) -> VectorStoreQueryResult:

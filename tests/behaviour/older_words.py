@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from memalchemy import Database
+from memalchemy.checkpoints import save
 from memalchemy.codec import search_text
 from memalchemy.codec.first_tokens import first_tokens
 
@@ -17,8 +18,17 @@ def an_older_release() -> Iterator[None]:
     """Let writes make words as an older release does."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search_text, "tokens", first_tokens)
-        patch.setattr(search_text, "_marked", lambda words: words or None)
+        for module in (search_text, save):
+            patch.setattr(module, "search_text", _without_mark)
         yield
+
+
+_NOW = search_text.search_text
+
+
+def _without_mark(texts: Iterable[str]) -> str | None:
+    words = _NOW(texts)
+    return None if words is None else words.removeprefix("# ")
 
 
 async def forget_the_words_version(db: Database) -> None:

@@ -59,6 +59,7 @@ NOT_CALLED = {
     "Store.hold",
     "Store.list_items(after)",
     "Store.list_namespaces(after)",
+    "Store.reembed",
     "Store.search_by_embedding",
     "Store.search_many",
     "ThreadLog.hold",

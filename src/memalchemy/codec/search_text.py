@@ -48,10 +48,7 @@ def search_text(texts: Iterable[str]) -> str | None:
         if piece:
             pieces.append(piece)
             room -= len(piece) + 1
-    return _marked(" ".join(filter(None, pieces)))
-
-
-def _marked(words: str) -> str | None:
+    words = " ".join(filter(None, pieces))
     return f"{MARK} {words}" if words else None
 
 

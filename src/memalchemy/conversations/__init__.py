@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memalchemy._lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from memalchemy.conversations._message_search import MessageHit
+    from memalchemy.conversations._message_hit import MessageHit
     from memalchemy.conversations.conversation import Conversation, ConversationView
     from memalchemy.conversations.conversation_store import ConversationStore
     from memalchemy.conversations.retained_checkpointer import RetainedCheckpointer
@@ -17,7 +17,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "_message_search": ("MessageHit",),
+            "_message_hit": ("MessageHit",),
             "conversation": ("Conversation", "ConversationView"),
             "conversation_store": ("ConversationStore",),
             "retained_checkpointer": ("RetainedCheckpointer",),

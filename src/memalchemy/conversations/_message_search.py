@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from memalchemy.codec.search_text import search_text, texts_in
 from memalchemy.contracts import EntryHit, Match, check_limit, check_match, check_query
+from memalchemy.conversations._message_hit import MessageHit
 from memalchemy.conversations._records import to_messages
 from memalchemy.database import HostConnection
 from memalchemy.search.ranking import holds_term
 from memalchemy.search.word_query import WordQuery
-from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
 
 MOST_LOOKED_AT = 10_000
 """Hits of the log that are looked at: those for the name of a role are left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessageHit:
-    """Message that a search found.
-
-    ``thread_id`` is the conversation and ``position`` the message's place in its log. ``score`` and
-    ``snippet`` are as of an `EntryHit`.
-    """
-
-    message: Message
-    thread_id: str
-    position: int
-    key: str | None
-    occurred_at: datetime
-    score: float
-    snippet: str
 
 
 async def search_messages(

@@ -27,7 +27,8 @@ from memalchemy.conversations._cache import (
     read_conversation,
     read_with_summary,
 )
-from memalchemy.conversations._message_search import MessageHit, search_messages
+from memalchemy.conversations._message_hit import MessageHit
+from memalchemy.conversations._message_search import search_messages
 from memalchemy.conversations._old_messages import purge_messages
 from memalchemy.conversations._records import (
     common_prefix_length,

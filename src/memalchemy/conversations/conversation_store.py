@@ -12,7 +12,8 @@ from typing import Any
 
 from memalchemy.context.manager import ConversationManager
 from memalchemy.contracts import MAX_LIMIT, Match, Seconds
-from memalchemy.conversations._message_search import MessageHit, search_messages
+from memalchemy.conversations._message_hit import MessageHit
+from memalchemy.conversations._message_search import search_messages
 from memalchemy.conversations._old_messages import purge_messages
 from memalchemy.conversations._stored_summary import SUMMARY
 from memalchemy.conversations.conversation import NAMESPACE, Conversation

@@ -19,7 +19,6 @@ from memalchemy.codec.values import from_jsonable, jsonable, pointer
 from memalchemy.contracts import CheckpointInfo, Diff, Entry, EntryHit, LogInfo, StoreItem
 from memalchemy.conversations import MessageHit
 from memalchemy.errors import InvalidArgument, MemalchemyError
-from memalchemy.state import Message
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
@@ -225,6 +224,8 @@ def encode_message_hit(hit: MessageHit) -> dict[str, Any]:
 
 def decode_message_hit(tree: Mapping[str, Any]) -> MessageHit:
     """Return the `MessageHit` that `encode_message_hit` encoded."""
+    from memalchemy.state import Message
+
     return MessageHit(
         Message.of(decode_state_tree(tree["message"])),
         tree["thread_id"],

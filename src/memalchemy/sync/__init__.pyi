@@ -56,7 +56,7 @@ from memalchemy.contracts import SearchPlan as SearchPlan
 from memalchemy.contracts import SemanticSearchResult as SemanticSearchResult
 from memalchemy.contracts import StoreCapabilities as StoreCapabilities
 from memalchemy.contracts import StoreItem as StoreItem
-from memalchemy.conversations._message_search import MessageHit
+from memalchemy.conversations._message_hit import MessageHit
 from memalchemy.conversations.conversation_store import Hits, Ids, Messages
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.database.database import T, U

@@ -58,8 +58,8 @@ PATHS = (
     CountedPath("save, signed", Calls(201, 50, 378), Calls(84, 23, 112), signed=True),
     CountedPath("load of a held state", Calls(102, 32, 185), None, loads=True),
 )
-"""The bounds are what was counted when they were set, and four calls: a coroutine that waits once more
-on a busy machine counts once more. Who lowers a count lowers its bound.
+"""The bounds are what was counted when they were set, and four calls: a coroutine that waits once
+more on a busy machine counts once more. Who lowers a count lowers its bound.
 """
 
 

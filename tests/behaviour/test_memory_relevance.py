@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 import random
 from collections.abc import Sequence
@@ -12,7 +11,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import memalchemy
-from memalchemy import Database, Episode, Memory, MemoryFact, MemoryType, Store, UserMemoryStore
+from memalchemy import (
+    AnsweredByWordsWarning,
+    Database,
+    Episode,
+    Memory,
+    MemoryFact,
+    MemoryType,
+    Store,
+    UserMemoryStore,
+)
 
 SUBJECTS = {
     "peanuts": "satay",
@@ -210,18 +218,17 @@ async def test_a_threshold_of_relevance_leaves_the_episodes_that_fit(db: Databas
 
 
 async def test_memories_of_another_model_are_found_by_their_words_and_a_warning_says_so(
-    db: Database, caplog: pytest.LogCaptureFixture
+    db: Database,
 ) -> None:
     old = memalchemy.UserMemoryStore(memalchemy.Store(db, embedder=Meanings(0)))
     await old.add(fact("1", "likes stamps"))
     await old.add(fact("2", "likes shoes"))
     store: Store = memalchemy.Store(db, embedder=Angles())
 
-    with caplog.at_level(logging.WARNING, logger="memalchemy"):
+    with pytest.warns(AnsweredByWordsWarning, match="by words alone") as told:
         found = await memalchemy.UserMemoryStore(store).search("ada", "which stamps?")
     assert [one.memory_id for one in found] == ["1"]
-    assert "by words alone" in caplog.text
-    assert "stamps" not in caplog.text
+    assert not any("stamps" in str(one.message) for one in told)
 
 
 async def test_a_store_without_an_embedder_recalls_nothing_that_shares_no_word(

@@ -361,35 +361,69 @@ AND deltas.label = (
 
 -- checkpoints.load.read_states(signed=False)
 WITH RECURSIVE needed(seq, base_seq) AS (
-  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
-  FROM checkpoints
-  JOIN deltas ON deltas.log_id = checkpoints.log_id
-  AND deltas.seq = checkpoints.seq
-  WHERE checkpoints.log_id = $1::UUID
-  AND checkpoints.checkpoint_id IN (
-    SELECT listed.checkpoint_id
-    FROM (
-      SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
-      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+  SELECT deltas_looked_up.seq AS seq, deltas_looked_up.base_seq AS base_seq
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+  JOIN LATERAL (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
+      checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on, checkpoints.run_id AS run_id,
+      checkpoints.meta AS meta, checkpoints.raw_size AS raw_size,
+      checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+      checkpoints.created_at AS created_at, checkpoints.signature AS signature
+    FROM checkpoints
+    WHERE checkpoints.log_id = $2::UUID
+    AND checkpoints.checkpoint_id = listed.checkpoint_id
+    LIMIT 1) AS checkpoints_looked_up ON true
+  JOIN LATERAL (
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+      deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+      deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+      deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+      deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
+      deltas.payload AS payload
+    FROM deltas
+    WHERE deltas.log_id = $2::UUID
+    AND deltas.seq = checkpoints_looked_up.seq
+    LIMIT 1) AS deltas_looked_up ON true
   UNION ALL
-  SELECT base.seq AS seq, base.base_seq AS base_seq
+  SELECT base_looked_up.seq AS seq, base_looked_up.base_seq AS base_seq
   FROM needed
-  JOIN deltas AS base ON base.seq = needed.base_seq
-  AND base.seq < needed.seq
-  WHERE base.log_id = $1::UUID)
-SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
-  deltas.depth, deltas.codec, deltas.checksum, deltas.payload
-FROM deltas LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = deltas.log_id
-AND name.seq = deltas.seq LEFT OUTER
+  JOIN LATERAL (
+    SELECT base.log_id AS log_id, base.seq AS seq, base.tenant AS tenant, base.kind AS kind,
+      base.entry_key AS entry_key, base.label AS label, base.base_seq AS base_seq, base.depth AS depth,
+      base.radix AS radix, base.overwrites AS overwrites, base.codec AS codec,
+      base.checksum AS checksum, base.search_text AS search_text, base.occurred_at AS occurred_at,
+      base.stored_at AS stored_at, base.signature AS signature, base.payload AS payload
+    FROM deltas AS base
+    WHERE base.log_id = $2::UUID
+    AND base.seq = needed.base_seq
+    AND base.seq < needed.seq
+    LIMIT 1) AS base_looked_up ON true)
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas_looked_up.seq,
+  deltas_looked_up.base_seq, deltas_looked_up.depth, deltas_looked_up.codec,
+  deltas_looked_up.checksum, deltas_looked_up.payload
+FROM (
+  SELECT DISTINCT needed.seq AS seq
+  FROM needed) AS places
+JOIN LATERAL (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+    deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+    deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+    deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
+    deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = $2::UUID
+  AND deltas.seq = places.seq
+  LIMIT 1) AS deltas_looked_up ON true LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas_looked_up.log_id
+AND name.seq = deltas_looked_up.seq LEFT OUTER
 JOIN checkpoints AS parent ON parent.log_id = name.log_id
 AND parent.checkpoint_id = name.parent_id
-WHERE deltas.log_id = $1::UUID
-AND deltas.kind IN ('snapshot', 'delta')
-AND deltas.seq IN (
-  SELECT needed.seq
-  FROM needed)
-ORDER BY deltas.seq
+WHERE deltas_looked_up.kind IN ('snapshot', 'delta')
+ORDER BY deltas_looked_up.seq
 
 -- checkpoints.rewrite.list_in_order()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
@@ -3329,12 +3363,13 @@ WITH near AS MATERIALIZED (
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
   LIMIT $8::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (looked_up.expires_at IS NULL
-  OR looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive, looked_up.meta, looked_up.version, looked_up.codec, looked_up.checksum,
-  looked_up.created_at, looked_up.updated_at, looked_up.expires_at, looked_up.lifetime,
-  looked_up.signature, CASE
-WHEN (octet_length(looked_up.value) <= $2::INTEGER) THEN looked_up.value END AS value
+WHEN (store_items_looked_up.expires_at IS NULL
+  OR store_items_looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items_looked_up.meta, store_items_looked_up.version,
+  store_items_looked_up.codec, store_items_looked_up.checksum, store_items_looked_up.created_at,
+  store_items_looked_up.updated_at, store_items_looked_up.expires_at,
+  store_items_looked_up.lifetime, store_items_looked_up.signature, CASE
+WHEN (octet_length(store_items_looked_up.value) <= $2::INTEGER) THEN store_items_looked_up.value END AS value
 FROM near
 JOIN LATERAL (
   SELECT store_items.tenant AS tenant, store_items.namespace AS namespace, store_items.key AS key,
@@ -3347,7 +3382,7 @@ JOIN LATERAL (
   WHERE store_items.tenant = $4::VARCHAR
   AND store_items.namespace = near.namespace
   AND store_items.key = near.key
-  LIMIT 1) AS looked_up ON true
+  LIMIT 1) AS store_items_looked_up ON true
 
 -- search._vector_statements.rank_by_index(metric=cosine, below=False, dimensions=384, signed=False)
 WITH near AS MATERIALIZED (
@@ -3365,12 +3400,13 @@ WITH near AS MATERIALIZED (
   ORDER BY rough
   LIMIT $7::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, near.place, CASE
-WHEN (looked_up.expires_at IS NULL
-  OR looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive, looked_up.meta, looked_up.version, looked_up.codec, looked_up.checksum,
-  looked_up.created_at, looked_up.updated_at, looked_up.expires_at, looked_up.lifetime,
-  looked_up.signature, CASE
-WHEN (octet_length(looked_up.value) <= $2::INTEGER) THEN looked_up.value END AS value
+WHEN (store_items_looked_up.expires_at IS NULL
+  OR store_items_looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items_looked_up.meta, store_items_looked_up.version,
+  store_items_looked_up.codec, store_items_looked_up.checksum, store_items_looked_up.created_at,
+  store_items_looked_up.updated_at, store_items_looked_up.expires_at,
+  store_items_looked_up.lifetime, store_items_looked_up.signature, CASE
+WHEN (octet_length(store_items_looked_up.value) <= $2::INTEGER) THEN store_items_looked_up.value END AS value
 FROM near
 JOIN LATERAL (
   SELECT store_items.tenant AS tenant, store_items.namespace AS namespace, store_items.key AS key,
@@ -3383,7 +3419,7 @@ JOIN LATERAL (
   WHERE store_items.tenant = $4::VARCHAR
   AND store_items.namespace = near.namespace
   AND store_items.key = near.key
-  LIMIT 1) AS looked_up ON true
+  LIMIT 1) AS store_items_looked_up ON true
 
 -- search._vector_statements.rank_few(metric=cosine, below=False, signed=False)
 WITH near AS MATERIALIZED (
@@ -3407,12 +3443,13 @@ WITH near AS MATERIALIZED (
   LIMIT (
     SELECT $8::INTEGER AS anon_8))
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (looked_up.expires_at IS NULL
-  OR looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive, looked_up.meta, looked_up.version, looked_up.codec, looked_up.checksum,
-  looked_up.created_at, looked_up.updated_at, looked_up.expires_at, looked_up.lifetime,
-  looked_up.signature, CASE
-WHEN (octet_length(looked_up.value) <= $2::INTEGER) THEN looked_up.value END AS value
+WHEN (store_items_looked_up.expires_at IS NULL
+  OR store_items_looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items_looked_up.meta, store_items_looked_up.version,
+  store_items_looked_up.codec, store_items_looked_up.checksum, store_items_looked_up.created_at,
+  store_items_looked_up.updated_at, store_items_looked_up.expires_at,
+  store_items_looked_up.lifetime, store_items_looked_up.signature, CASE
+WHEN (octet_length(store_items_looked_up.value) <= $2::INTEGER) THEN store_items_looked_up.value END AS value
 FROM near
 JOIN LATERAL (
   SELECT store_items.tenant AS tenant, store_items.namespace AS namespace, store_items.key AS key,
@@ -3425,7 +3462,7 @@ JOIN LATERAL (
   WHERE store_items.tenant = $4::VARCHAR
   AND store_items.namespace = near.namespace
   AND store_items.key = near.key
-  LIMIT 1) AS looked_up ON true
+  LIMIT 1) AS store_items_looked_up ON true
 
 -- search._vector_statements.rank_listed(metric=cosine, below=False, signed=False)
 WITH near AS MATERIALIZED (
@@ -3445,12 +3482,13 @@ WITH near AS MATERIALIZED (
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
   LIMIT $9::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (looked_up.expires_at IS NULL
-  OR looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive, looked_up.meta, looked_up.version, looked_up.codec, looked_up.checksum,
-  looked_up.created_at, looked_up.updated_at, looked_up.expires_at, looked_up.lifetime,
-  looked_up.signature, CASE
-WHEN (octet_length(looked_up.value) <= $2::INTEGER) THEN looked_up.value END AS value
+WHEN (store_items_looked_up.expires_at IS NULL
+  OR store_items_looked_up.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items_looked_up.meta, store_items_looked_up.version,
+  store_items_looked_up.codec, store_items_looked_up.checksum, store_items_looked_up.created_at,
+  store_items_looked_up.updated_at, store_items_looked_up.expires_at,
+  store_items_looked_up.lifetime, store_items_looked_up.signature, CASE
+WHEN (octet_length(store_items_looked_up.value) <= $2::INTEGER) THEN store_items_looked_up.value END AS value
 FROM near
 JOIN LATERAL (
   SELECT store_items.tenant AS tenant, store_items.namespace AS namespace, store_items.key AS key,
@@ -3463,7 +3501,7 @@ JOIN LATERAL (
   WHERE store_items.tenant = $4::VARCHAR
   AND store_items.namespace = near.namespace
   AND store_items.key = near.key
-  LIMIT 1) AS looked_up ON true
+  LIMIT 1) AS store_items_looked_up ON true
 
 -- search._vector_statements.read_vectors(below=False)
 SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,

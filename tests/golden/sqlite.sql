@@ -378,37 +378,35 @@ AND deltas.label = (
 
 -- checkpoints.load.read_states(signed=False)
 WITH RECURSIVE needed(seq, base_seq) AS (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS checkpoint_id
+      FROM json_each(?) AS each) AS each_listed)
   SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
-  FROM checkpoints
-  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  FROM listed
+  JOIN checkpoints ON checkpoints.log_id = ?
+  AND checkpoints.checkpoint_id = listed.checkpoint_id
+  JOIN deltas ON deltas.log_id = ?
   AND deltas.seq = checkpoints.seq
-  WHERE checkpoints.log_id = ?
-  AND checkpoints.checkpoint_id IN (
-    WITH listed AS MATERIALIZED (
-      SELECT each_listed.checkpoint_id AS checkpoint_id
-      FROM (
-        SELECT json_extract(each.value, '$[0]') AS checkpoint_id
-        FROM json_each(?) AS each) AS each_listed)
-    SELECT listed.checkpoint_id
-    FROM listed)
   UNION ALL
   SELECT base.seq AS seq, base.base_seq AS base_seq
   FROM needed
-  JOIN deltas AS base ON base.seq = needed.base_seq
-  AND base.seq < needed.seq
-  WHERE base.log_id = ?)
+  JOIN deltas AS base ON base.log_id = ?
+  AND base.seq = needed.base_seq
+  AND base.seq < needed.seq)
 SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
   deltas.depth, deltas.codec, deltas.checksum, deltas.payload
-FROM deltas LEFT OUTER
+FROM (
+  SELECT DISTINCT needed.seq AS seq
+  FROM needed) AS places
+JOIN deltas ON deltas.log_id = ?
+AND deltas.seq = places.seq LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER
 JOIN checkpoints AS parent ON parent.log_id = name.log_id
 AND parent.checkpoint_id = name.parent_id
-WHERE deltas.log_id = ?
-AND deltas.kind IN ('snapshot', 'delta')
-AND deltas.seq IN (
-  SELECT needed.seq
-  FROM needed)
+WHERE deltas.kind IN ('snapshot', 'delta')
 ORDER BY deltas.seq
 
 -- checkpoints.rewrite.list_in_order()

@@ -398,38 +398,32 @@ def read_states(dialect: Dialect, signed: bool) -> Executable:
     ``p_keys`` lists the checkpoints; see `list_batches`.
     """
     named = dialect.statements.rows_from_list("p_keys", ("checkpoint_id",))
-    first = (
-        select(DELTAS.c.seq, DELTAS.c.base_seq)
-        .select_from(CHECKPOINTS)
-        .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
-        .where(of_log(CHECKPOINTS), CHECKPOINTS.c.checkpoint_id.in_(select(named.c.checkpoint_id)))
-        .cte("needed", recursive=True)
-    )
+    is_named = and_(of_log(CHECKPOINTS), CHECKPOINTS.c.checkpoint_id == named.c.checkpoint_id)
+    rows, at = dialect.statements.join_by_key(named, CHECKPOINTS, is_named)
+    is_there = and_(of_log(DELTAS), DELTAS.c.seq == at.c.seq)
+    rows, found = dialect.statements.join_by_key(rows, DELTAS, is_there)
+    first = select(found.c.seq, found.c.base_seq).select_from(rows).cte("needed", recursive=True)
     base = DELTAS.alias("base")
-    needed = first.union_all(
-        select(base.c.seq, base.c.base_seq)
-        .select_from(first)
-        .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
-        .where(of_log(base))
-    )
+    is_base = and_(of_log(base), base.c.seq == first.c.base_seq, base.c.seq < first.c.seq)
+    rows, found = dialect.statements.join_by_key(first, base, is_base)
+    needed = first.union_all(select(found.c.seq, found.c.base_seq).select_from(rows))
+    places = select(needed.c.seq).distinct().subquery("places")
+    here = and_(of_log(DELTAS), DELTAS.c.seq == places.c.seq)
+    rows, row = dialect.statements.join_by_key(places, DELTAS, here)
     name, parent = CHECKPOINTS.alias("name"), CHECKPOINTS.alias("parent")
     above = and_(same_log(parent, name), parent.c.checkpoint_id == name.c.parent_id)
     return (
         select(
             name.c.checkpoint_id,
             parent.c.checkpoint_id.label("parent_id"),
-            *(DELTAS.c[column] for column in _link_columns(signed)),
+            *(row.c[column] for column in _link_columns(signed)),
             *(name_columns(name) if signed else ()),
         )
-        .select_from(DELTAS)
-        .outerjoin(name, and_(same_log(name, DELTAS), name.c.seq == DELTAS.c.seq))
+        .select_from(rows)
+        .outerjoin(name, and_(same_log(name, row), name.c.seq == row.c.seq))
         .outerjoin(parent, above)
-        .where(
-            of_log(DELTAS),
-            DELTAS.c.kind.in_(constants(*STATES)),
-            DELTAS.c.seq.in_(select(needed.c.seq)),
-        )
-        .order_by(DELTAS.c.seq)
+        .where(row.c.kind.in_(constants(*STATES)))
+        .order_by(row.c.seq)
     )
 
 

@@ -39,6 +39,7 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.engine import URL
+from sqlalchemy.sql.selectable import NamedFromClause
 
 from memalchemy.codec import vectors
 from memalchemy.codec.field_terms import FieldTerms
@@ -196,7 +197,7 @@ class Statements:
         return rows.subquery(name)
 
     def join_by_key(
-        self, rows: FromClause, table: Table, same: ColumnElement[bool]
+        self, rows: FromClause, table: NamedFromClause, same: ColumnElement[bool]
     ) -> tuple[FromClause, FromClause]:
         """Return *rows* joined to the one row of *table* that is the *same*, and that row.
 

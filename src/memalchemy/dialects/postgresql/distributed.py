@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sqlalchemy import ColumnElement, Connection, Executable, FromClause, Table, bindparam, text
+from sqlalchemy import ColumnElement, Connection, Executable, FromClause, bindparam, text
+from sqlalchemy.sql.selectable import NamedFromClause
 
 from memalchemy.dialects.base import DISTRIBUTED_BY, Dialect, Statements, quoted
 from memalchemy.dialects.postgresql.catalog import on_our_tables
@@ -31,7 +32,7 @@ class _CitusStatements(PostgreSQLStatements):
     has_custom_plans: ClassVar[bool] = False
 
     def join_by_key(
-        self, rows: FromClause, table: Table, same: ColumnElement[bool]
+        self, rows: FromClause, table: NamedFromClause, same: ColumnElement[bool]
     ) -> tuple[FromClause, FromClause]:
         return Statements.join_by_key(self, rows, table, same)
 

@@ -32,6 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert  # noqa: TID251
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.selectable import NamedFromClause
 from sqlalchemy.sql.visitors import InternalTraversal
 
 from memalchemy.column_types import Json, LogKey, Processor, StoredType
@@ -148,12 +149,13 @@ class PostgreSQLStatements(Statements):
         return self.materialized(rows, name)
 
     def join_by_key(
-        self, rows: FromClause, table: Table, same: ColumnElement[bool]
+        self, rows: FromClause, table: NamedFromClause, same: ColumnElement[bool]
     ) -> tuple[FromClause, FromClause]:
         # The limit keeps the condition together. Of a tenant that has no statistics yet the planner
         # expects one row: in a plain join it would read all rows of the tenant for each of *rows*.
-        row = select(table).where(same).limit(literal_column("1")).lateral("looked_up")
-        return rows.join(row, true()), row
+        row = select(table).where(same).limit(literal_column("1"))
+        looked_up = row.lateral(f"{table.name}_looked_up")
+        return rows.join(looked_up, true()), looked_up
 
     def hide_from_planner(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         # A subquery is computed when the statement runs. Then neither a plan for the values nor a

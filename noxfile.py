@@ -35,8 +35,8 @@ RELEASE = [
 ]
 nox.options.sessions = [*CHANGE, "left-out"]
 
-MINUTES = {"nox -s quick": 2, "nox": 9, "nox -s ci": 23}
-"""As seen on two cores, idle for plain nox, and rounded up. README.md, CONTRIBUTING.md and
+MINUTES = {"nox -s quick": 2, "nox": 9, "nox -s ci": 18}
+"""As seen on two idle cores, and rounded. README.md, CONTRIBUTING.md and
 docs/installation.md name them. `nox -s release` takes over an hour; nobody has measured it as a
 whole.
 """

@@ -24,7 +24,7 @@ from memalchemy.database import HostConnection
 from memalchemy.errors import AnsweredByWordsWarning
 from memalchemy.memory._encryption import search_mode
 from memalchemy.search.hybrid import check_fraction, fusion_depth
-from memalchemy.search.ranking import COVERAGE_POWER
+from memalchemy.search.ranking import share_of
 from memalchemy.store import Store
 from memalchemy.store.item_search import OtherDimensions, by_words_notice
 from memalchemy.store.settings import Namespace
@@ -91,7 +91,7 @@ async def _search_by_meaning(
     if mode == "vector":
         return [replace(hit, score=nearness[_place(hit)]) for hit in by_meaning]
     # The score is the root of the share, in which words that most memories have count for more.
-    shares = {_place(hit): _score(hit) ** (1 / COVERAGE_POWER) for hit in by_words}
+    shares = {_place(hit): share_of(_score(hit)) for hit in by_words}
     return [
         replace(hit, score=(shares.get(place, 0.0) + nearness.get(place, 0.0)) / 2)
         for place, hit in {_place(hit): hit for hit in (*by_meaning, *by_words)}.items()

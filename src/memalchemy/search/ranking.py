@@ -19,7 +19,7 @@ BM25_SHARE = 0.2
 """The part of a score that BM25 decides, for each term of the query, up to all of it. More terms
 mean a longer text to find, of which BM25 tells more."""
 
-COVERAGE_POWER = 0.5
+COVERAGE_POWER: float = 0.5
 """The power of the coverage in a score: what is rare decides, and frequent words still count."""
 
 SATURATION = 2.0
@@ -86,6 +86,12 @@ class Ranking:
         # Sorting is stable: rows of equal score stay in the order of SQL.
         order = sorted(range(len(rows)), key=lambda at: -scores[at])
         return [(scores[at], rows[at]) for at in order]
+
+
+def share_of(score: float) -> float:
+    """Return the share of a query that a hit by words with this score holds, about."""
+    share: float = score ** (1 / COVERAGE_POWER)
+    return share
 
 
 class Passes:

@@ -17,6 +17,7 @@ from memalchemy.database import HostConnection
 from memalchemy.integrations._base import AnyDatabase, SyncAdapter
 from memalchemy.integrations.mem0._filters import native_filter
 from memalchemy.keys import check_list, check_name, check_namespace
+from memalchemy.search.ranking import share_of
 from memalchemy.store import Store
 
 Payloads = Sequence[Mapping[str, Any]]
@@ -184,7 +185,7 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
             self.store.search(self.namespace, query, top_k, filter=native_filter(filters))
         )
         middle, _ = get_bm25_params(query, lemmatized=query)
-        return [_to_memory(hit, 2 * middle * (hit.score or 0.0)) for hit in found]
+        return [_to_memory(hit, 2 * middle * share_of(hit.score or 0.0)) for hit in found]
 
     # --- Collections ------------------------------------------------------------------------------
 

@@ -264,7 +264,7 @@ def _counted(hits: FromClause) -> Executable:
 
 
 class LogSearch(NamedTuple):
-    """What a search in the rows of logs looks for, and how."""
+    """The statements of a search in the rows of logs: of entries, or of checkpoints."""
 
     search: Callable[[bool, WordQuery, Mapping[str, Any]], Program[Answer]]
     """A program that finds the rows of a page, weighed or not."""

@@ -45,7 +45,7 @@ class WordQuery:
     """The number of terms by which a row's coverage is measured: also those that no row holds."""
     match: Match = "any"
     first_terms: tuple[Term, ...] = ()
-    """What the query asks for in words of version 1, where there are some and it is other terms."""
+    """The terms that find words of version 1; none if rows have none, or `terms` find them."""
 
     @classmethod
     def of(cls, text: str, match: Match = "any", *, first_words: bool = False) -> WordQuery:

@@ -105,7 +105,6 @@ class ItemSearch:
         db, d = items.db, items.db.dialect
         binds = scope_binds(db.tenant, items.path, items.below)
         binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_terms())
-        # Of a row that has to hold all terms none may be left out.
         if query.is_long:
             counting = count_item_terms(d, below=items.below)
             rows = await items.run_query(counting, binds | query.binds(d))

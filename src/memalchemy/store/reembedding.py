@@ -93,7 +93,7 @@ class Notes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a run embeds.
+    """The items and fields that a run embeds.
 
     Attributes:
         path: the encoded namespace.
@@ -119,10 +119,10 @@ class _Plan(NamedTuple):
     item: StoreItem
     place: Place
     names: frozenset[VectorName]
-    """Of the vectors that it has."""
+    """The names of the vectors that it has."""
     texts: list[Text]
     replaced: frozenset[VectorName]
-    """Of the vectors that the new ones take the place of."""
+    """The names of the vectors that the new ones replace."""
 
 
 @dataclass(slots=True)

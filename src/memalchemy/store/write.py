@@ -486,10 +486,10 @@ class Revectored(NamedTuple):
     version: int
     created_at: datetime
     names: frozenset[VectorName]
-    """Of the vectors that it had when it was read."""
+    """The names of the vectors that it had when it was read."""
     vectors: Sequence[VectorRow]
     replaced: frozenset[VectorName]
-    """Of the vectors that it is not to have any more, unless they are written anew."""
+    """The names of the vectors to remove, unless they are written anew."""
 
 
 def give_vectors(

@@ -141,10 +141,14 @@ def quick(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style: ruff, formatting included."""
-    session.install("ruff==0.17.6")
+    """Style: ruff, formatting included; and the workflows of the repository's host."""
+    session.install("ruff==0.17.6", "zizmor==1.32.0", "check-jsonschema==0.39.0")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    workflows = ".github/workflows"
+    session.run("zizmor", "--quiet", "--offline", workflows)
+    files = (os.path.join(workflows, name) for name in sorted(os.listdir(workflows)))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *files)
 
 
 @nox.session
@@ -381,16 +385,23 @@ def pythons(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def wheel(session: nox.Session) -> None:
-    """The wheel, installed without extras in an empty environment: import, migrate, save, load."""
-    session.install("build")
-    dist = session.create_tmp()
-    session.run("python", "-m", "build", "--outdir", dist, silent=True)
-    built = max(
-        (os.path.join(dist, name) for name in os.listdir(dist) if name.endswith(".whl")),
-        key=os.path.getmtime,
-    )
-    session.install("--force-reinstall", built)
-    session.chdir(dist)  # so that the checkout is not what is imported
+    """Wheel and sdist: complete, reproducible; the wheel in an empty environment runs its demo.
+
+    They are left in build/dist. `nox -s wheel -- --tag v0.1.0` refuses the tag of another version.
+    """
+    session.install("build==1.6.1", "twine==7.0.0", "check-wheel-contents==0.6.3")
+    dist, again = "build/dist", session.create_tmp()
+    for place in (dist, again):
+        shutil.rmtree(place, ignore_errors=True)
+        session.run("python", "-m", "build", "--outdir", place, silent=True)
+    built = sorted(os.path.join(dist, name) for name in os.listdir(dist))
+    session.run("python", "tests/distribution.py", dist, again, *session.posargs)
+    session.run("twine", "check", "--strict", *built)
+    wheel = next(name for name in built if name.endswith(".whl"))
+    # Alembic loads its revisions by path: their names begin with a number.
+    session.run("check-wheel-contents", "--ignore", "W004", wheel)
+    session.install("--force-reinstall", wheel)
+    session.chdir(again)  # so that the checkout is not what is imported
     session.run("memalchemy", "demo", "--no-color")
 
 

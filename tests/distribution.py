@@ -1,0 +1,89 @@
+"""Check the wheel and the sdist of two builds: `python tests/distribution.py DIST AGAIN --tag TAG`.
+
+Both builds must be the same bytes, hold every file of the repository that belongs to them and no
+other, and have the version of the tag, if one is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# What only the repository needs.
+NOT_IN_SDIST = (".ci/", ".github/")
+IN_WHEEL = {"src/memalchemy/": "memalchemy/", "migrations/": "memalchemy/migrations/"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("dist", type=Path)
+    parser.add_argument("again", type=Path)
+    parser.add_argument("--tag")
+    given = parser.parse_args()
+    faults = [*_differences(given.dist, given.again), *_contents(given.dist)]
+    if given.tag is not None:
+        faults += _other_version(given.dist, given.tag)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _differences(dist: Path, again: Path) -> list[str]:
+    built = {path.name: path.read_bytes() for path in dist.iterdir()}
+    rebuilt = {path.name: path.read_bytes() for path in again.iterdir()}
+    return [
+        f"{name}: a second build differs"
+        for name in sorted(built.keys() | rebuilt.keys())
+        if built.get(name) != rebuilt.get(name)
+    ]
+
+
+def _contents(dist: Path) -> list[str]:
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split("\n")
+    files = {name for name in tracked if name}
+    wheel = {
+        name
+        for name in zipfile.ZipFile(_only(dist, "*.whl")).namelist()
+        if ".dist-info/" not in name
+    }
+    with tarfile.open(_only(dist, "*.tar.gz")) as archive:
+        named = (name.partition("/")[2] for name in archive.getnames())
+        sdist = {name for name in named if name != "PKG-INFO"}
+    in_wheel = {
+        place + name.removeprefix(folder)
+        for name in files
+        for folder, place in IN_WHEEL.items()
+        if name.startswith(folder)
+    }
+    in_sdist = {name for name in files if not name.startswith(NOT_IN_SDIST)}
+    return [*_compared("wheel", in_wheel, wheel), *_compared("sdist", in_sdist, sdist)]
+
+
+def _compared(which: str, wanted: set[str], found: set[str]) -> list[str]:
+    return [
+        *(f"the {which} lacks {name}" for name in sorted(wanted - found)),
+        *(f"the {which} has {name}, which is not tracked" for name in sorted(found - wanted)),
+    ]
+
+
+def _other_version(dist: Path, tag: str) -> list[str]:
+    version = _only(dist, "*.whl").name.split("-")[1]
+    if tag == f"v{version}":
+        return []
+    return [f"the tag {tag} is not that of version {version}, which would be v{version}"]
+
+
+def _only(dist: Path, pattern: str) -> Path:
+    (path,) = dist.glob(pattern)
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

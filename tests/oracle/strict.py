@@ -378,13 +378,16 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-_PHRASE = re.compile(r"\{[^{}\s]+\}(?: \{[^{}\s]+\})*")
+# A word without quotes has none of the characters that are operators.
+_TERM = re.compile(r"\{([^{}\s]+)\}|([^\s,&|=?{}\\()\[\];~$!>*%_-]+)%")
 
 
 def contains(text: str | None, query: str) -> int:
-    """CONTAINS of a phrase of quoted words; anything else in a query is an operator."""
-    if _PHRASE.fullmatch(query) is None:
+    """CONTAINS of a quoted word or of a prefix; anything else in a query is an operator."""
+    term = _TERM.fullmatch(query)
+    if term is None:
         raise ValueError(f"DRG-50901: text query parser syntax error: {query!r}")
-    words, phrase = (text or "").lower().split(), query[1:-1].lower().split("} {")
-    starts: Sequence[int] = range(len(words) - len(phrase) + 1)
-    return 100 * any(words[at : at + len(phrase)] == phrase for at in starts)
+    words, (word, prefix) = (text or "").lower().split(), term.groups()
+    if prefix is not None:
+        return 100 * any(one.startswith(prefix.lower()) for one in words)
+    return 100 * (word.lower() in words)

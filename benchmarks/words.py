@@ -76,13 +76,16 @@ async def measure(
         if engine == "PostgreSQL":
             for place in places:
                 settle(place)
-        await _check(ours, chosen, split)
-        pick = chosen.rare[:QUERIES], chosen.pairs[:QUERIES]
-        yield await _against_scan("a rare word", engine, ours, raw, pick[0], rounds)
-        yield await _against_scan("two words", engine, ours, raw, pick[1], rounds)
-        yield await _in_a_small_place(engine, ours, raw, chosen, rounds)
-        await raw.close()
-        await ours.close()
+        # The driver's thread keeps a process alive whose connection nobody closes.
+        try:
+            await _check(ours, chosen, split)
+            pick = chosen.rare[:QUERIES], chosen.pairs[:QUERIES]
+            yield await _against_scan("a rare word", engine, ours, raw, pick[0], rounds)
+            yield await _against_scan("two words", engine, ours, raw, pick[1], rounds)
+            yield await _in_a_small_place(engine, ours, raw, chosen, rounds)
+        finally:
+            await raw.close()
+            await ours.close()
     async for finding in hybrid.measure(directory, new_database):
         yield finding
 

@@ -49,7 +49,8 @@ CHECKS: Mapping[str, RowCheck] = MappingProxyType({
         tuple(f"{_READS}.{name}" for name in (
             "check_all_checkpoints", "check_all_entries", "check_entries_of_logs",
             "check_newest_checkpoint", "check_newest_entry", "check_nothing_missing",
-            "check_sum_of_entries", "check_sums", "missing_checkpoint",
+            "check_nothing_missing_of_logs", "check_sum_of_entries", "check_sums",
+            "missing_checkpoint",
         )),
     ),
     "whole log": RowCheck(

@@ -152,6 +152,13 @@ def _of_view(name: str) -> Read:
 
 _VECTOR = [1.0, 0.5]
 
+
+async def _listed_snapshots(checkpointer: Checkpointer) -> AsyncIterator[Any]:
+    infos = [info for thread in ("t", "u") async for info in checkpointer.history(thread)]
+    async for found in checkpointer.snapshots_of(infos):
+        yield found
+
+
 READS: dict[str, Read] = {
     "Checkpointer.count_threads": lambda w: w.checkpointer.count_threads(),
     "Checkpointer.diff": lambda w: w.checkpointer.diff("t", "c1", "c3"),
@@ -201,6 +208,7 @@ READS: dict[str, Read] = {
     "Checkpointer.search_data": lambda w: w.checkpointer.search_data("n", 1),
     "Checkpointer.snapshot": _of_checkpoints("snapshot"),
     "Checkpointer.snapshots": lambda w: w.checkpointer.snapshots("t", ["c1", "c3"]),
+    "Checkpointer.snapshots_of": lambda w: _listed_snapshots(w.checkpointer),
     "ThreadLog.count": _of_logs("count"),
     "ThreadLog.count_threads": lambda w: w.log.count_threads(),
     "ThreadLog.find": lambda w: w.log.find("a"),

@@ -329,7 +329,6 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        (pending_writes.read_writes, "uq_deltas_entry_key (log_id=? AND entry_key>?"),
         (
             pending_writes.read_writes_of_checkpoints,
             "uq_deltas_entry_key (log_id=? AND entry_key>?",
@@ -344,7 +343,7 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
             "ix_store_items_expires_at (tenant=? AND expires_at>? AND expires_at<?",
         ),
     ],
-    ids=["writes of a checkpoint", "writes of some", "runs", "expired items", "more of these"],
+    ids=["writes of checkpoints", "runs", "expired items", "more of these"],
 )
 async def test_a_file_is_asked_through_the_index_that_was_made_for_it(
     file: str, statement: Any, index: str

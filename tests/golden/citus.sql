@@ -350,36 +350,6 @@ AND deltas.label = (
     FROM checkpoints AS wanted
     WHERE wanted.log_id = $1::UUID))
 
--- checkpoints.load.read_states(signed=False)
-WITH RECURSIVE needed(seq, base_seq) AS (
-  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
-  JOIN checkpoints ON checkpoints.log_id = $2::UUID
-  AND checkpoints.checkpoint_id = listed.checkpoint_id
-  JOIN deltas ON deltas.log_id = $2::UUID
-  AND deltas.seq = checkpoints.seq
-  UNION ALL
-  SELECT base.seq AS seq, base.base_seq AS base_seq
-  FROM needed
-  JOIN deltas AS base ON base.log_id = $2::UUID
-  AND base.seq = needed.base_seq
-  AND base.seq < needed.seq)
-SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
-  deltas.depth, deltas.codec, deltas.checksum, deltas.payload
-FROM (
-  SELECT DISTINCT needed.seq AS seq
-  FROM needed) AS places
-JOIN deltas ON deltas.log_id = $2::UUID
-AND deltas.seq = places.seq LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = deltas.log_id
-AND name.seq = deltas.seq LEFT OUTER
-JOIN checkpoints AS parent ON parent.log_id = name.log_id
-AND parent.checkpoint_id = name.parent_id
-WHERE deltas.kind IN ('snapshot', 'delta')
-ORDER BY deltas.seq
-
 -- checkpoints.rewrite.list_in_order()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
 FROM checkpoints
@@ -417,6 +387,40 @@ AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
+
+-- checkpoints.snapshots.read_states(signed=False)
+WITH RECURSIVE needed(log_id, seq, base_seq) AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+  JOIN checkpoints ON checkpoints.log_id = listed.log_id
+  AND checkpoints.checkpoint_id = listed.checkpoint_id
+  AND checkpoints.log_id = $2::UUID
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  AND deltas.log_id = $2::UUID
+  UNION ALL
+  SELECT base.log_id AS log_id, base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.log_id = needed.log_id
+  AND base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  AND base.log_id = $2::UUID)
+SELECT deltas.log_id, name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM (
+  SELECT DISTINCT needed.log_id AS log_id, needed.seq AS seq
+  FROM needed) AS places
+JOIN deltas ON deltas.log_id = places.log_id
+AND deltas.seq = places.seq
+AND deltas.log_id = $2::UUID LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.kind IN ('snapshot', 'delta')
+ORDER BY deltas.seq
 
 -- database.clock.read_clock()
 SELECT CURRENT_TIMESTAMP AS now
@@ -1758,7 +1762,7 @@ ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, thr
 LIMIT $3
 
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
-SELECT threads.thread_id, threads.updated_at
+SELECT threads.thread_id, threads.updated_at, threads.head_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -1925,29 +1929,19 @@ FROM (
   AND deltas.kind IN ('entry', 'write')) AS each_row
 GROUP BY each_row.log_id
 
--- log.pending_writes.read_writes()
-SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.stored_at, deltas.signature
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= $2::VARCHAR
-AND deltas.entry_key < $3::VARCHAR
-AND deltas.label = $4::VARCHAR
-ORDER BY deltas.seq
-
 -- log.pending_writes.read_writes_of_checkpoints()
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.stored_at, deltas.signature
+SELECT deltas.log_id, deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 JOIN (
-  SELECT (each.value ->> 0) COLLATE "C" AS label, (each.value ->> 1) COLLATE "C" AS low,
-    (each.value ->> 2) COLLATE "C" AS high
-  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.entry_key >= listed.low
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS label,
+    (each.value ->> 2) COLLATE "C" AS low, (each.value ->> 3) COLLATE "C" AS high
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+AND deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
 AND deltas.label = listed.label
-WHERE deltas.log_id = $2::UUID
-AND deltas.kind IN ('write')
+WHERE deltas.kind IN ('write')
+AND deltas.log_id = $2::UUID
 ORDER BY deltas.seq
 
 -- maintenance.anchor_reading.list_signed_heads(which=all, after=True)
@@ -2886,6 +2880,21 @@ WHERE deltas.log_id = $1::UUID
 AND deltas.kind = 'entry'
 UNION ALL
 SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'write'
+
+-- protection.signed_logs.list_signatures_of_logs()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+UNION ALL
+SELECT deltas.log_id, deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.log_id, deltas.seq, deltas.signature, 2 AS kind
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind = 'write'

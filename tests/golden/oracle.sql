@@ -333,36 +333,6 @@ AND deltas.label = (
     FROM checkpoints wanted
     WHERE wanted.log_id = :k_log_id))
 
--- checkpoints.load.read_states(signed=False)
-WITH needed(seq, base_seq) AS (
-  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
-  FROM (
-    SELECT each_.checkpoint_id
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed
-  JOIN checkpoints ON checkpoints.log_id = :k_log_id
-  AND checkpoints.checkpoint_id = listed.checkpoint_id
-  JOIN deltas ON deltas.log_id = :k_log_id
-  AND deltas.seq = checkpoints.seq
-  UNION ALL
-  SELECT base.seq AS seq, base.base_seq AS base_seq
-  FROM needed
-  JOIN deltas base ON base.log_id = :k_log_id
-  AND base.seq = needed.base_seq
-  AND base.seq < needed.seq)
-SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
-  deltas.depth, deltas.codec, deltas.checksum, deltas.payload
-FROM (
-  SELECT DISTINCT needed.seq AS seq
-  FROM needed) places
-JOIN deltas ON deltas.log_id = :k_log_id
-AND deltas.seq = places.seq LEFT OUTER
-JOIN checkpoints name ON name.log_id = deltas.log_id
-AND name.seq = deltas.seq LEFT OUTER
-JOIN checkpoints parent ON parent.log_id = name.log_id
-AND parent.checkpoint_id = name.parent_id
-WHERE deltas.kind IN ('snapshot', 'delta')
-ORDER BY deltas.seq
-
 -- checkpoints.rewrite.list_in_order()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
 FROM checkpoints
@@ -399,6 +369,37 @@ AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 AND checkpoints.created_at = :p_created_at
+
+-- checkpoints.snapshots.read_states(signed=False)
+WITH needed(log_id, seq, base_seq) AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id, each_.checkpoint_id
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
+          checkpoint_id VARCHAR2(4000) PATH '$[1]')) each_) listed
+  JOIN checkpoints ON checkpoints.log_id = listed.log_id
+  AND checkpoints.checkpoint_id = listed.checkpoint_id
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  UNION ALL
+  SELECT base.log_id AS log_id, base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas base ON base.log_id = needed.log_id
+  AND base.seq = needed.base_seq
+  AND base.seq < needed.seq)
+SELECT deltas.log_id, name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM (
+  SELECT DISTINCT needed.log_id AS log_id, needed.seq AS seq
+  FROM needed) places
+JOIN deltas ON deltas.log_id = places.log_id
+AND deltas.seq = places.seq LEFT OUTER
+JOIN checkpoints name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.kind IN ('snapshot', 'delta')
+ORDER BY deltas.seq
 
 -- database.clock.read_clock()
 SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) AS now
@@ -1547,7 +1548,7 @@ ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, thr
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
-SELECT threads.thread_id, threads.updated_at
+SELECT threads.thread_id, threads.updated_at, threads.head_id
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -1757,30 +1758,19 @@ SET seq=:p_seq, parent_id=nullif(coalesce(:p_parent_id, checkpoints.parent_id), 
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 
--- log.pending_writes.read_writes()
-SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.stored_at, deltas.signature
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= :p_low
-AND deltas.entry_key < :p_high
-AND deltas.label = :p_checkpoint_id
-ORDER BY deltas.seq
-
 -- log.pending_writes.read_writes_of_checkpoints()
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.stored_at, deltas.signature
+SELECT deltas.log_id, deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 JOIN (
-  SELECT each_.label, each_.low, each_.high
-  FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (label VARCHAR2(4000) PATH '$[0]',
-        low VARCHAR2(4000) PATH '$[1]',
-        high VARCHAR2(4000) PATH '$[2]')) each_) listed ON deltas.entry_key >= listed.low
+  SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id, each_.label, each_.low, each_.high
+  FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
+        label VARCHAR2(4000) PATH '$[1]', low VARCHAR2(4000) PATH '$[2]',
+        high VARCHAR2(4000) PATH '$[3]')) each_) listed ON deltas.log_id = listed.log_id
+AND deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
 AND deltas.label = listed.label
-WHERE deltas.log_id = :k_log_id
-AND deltas.kind IN ('write')
+WHERE deltas.kind IN ('write')
 ORDER BY deltas.seq
 
 -- maintenance.anchor_reading.list_signed_heads(which=all, after=True)
@@ -2703,6 +2693,33 @@ UNION ALL
 SELECT deltas.seq, deltas.signature, 2 AS kind
 FROM deltas
 WHERE deltas.log_id = :k_log_id
+AND deltas.kind = 'write'
+
+-- protection.signed_logs.list_signatures_of_logs()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+UNION ALL
+SELECT deltas.log_id, deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.log_id, deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 AND deltas.kind = 'write'
 
 -- protection.signed_logs.read_signed_checkpoint()

@@ -359,72 +359,6 @@ AND deltas.label = (
     FROM checkpoints AS wanted
     WHERE wanted.log_id = $1::UUID))
 
--- checkpoints.load.read_states(signed=False)
-WITH RECURSIVE needed(seq, base_seq) AS (
-  SELECT deltas_looked_up.seq AS seq, deltas_looked_up.base_seq AS base_seq
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
-  JOIN LATERAL (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
-      checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on, checkpoints.run_id AS run_id,
-      checkpoints.meta AS meta, checkpoints.raw_size AS raw_size,
-      checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
-      checkpoints.created_at AS created_at, checkpoints.signature AS signature
-    FROM checkpoints
-    WHERE checkpoints.log_id = $2::UUID
-    AND checkpoints.checkpoint_id = listed.checkpoint_id
-    LIMIT 1) AS checkpoints_looked_up ON true
-  JOIN LATERAL (
-    SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
-      deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
-      deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
-      deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-      deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
-      deltas.payload AS payload
-    FROM deltas
-    WHERE deltas.log_id = $2::UUID
-    AND deltas.seq = checkpoints_looked_up.seq
-    LIMIT 1) AS deltas_looked_up ON true
-  UNION ALL
-  SELECT base_looked_up.seq AS seq, base_looked_up.base_seq AS base_seq
-  FROM needed
-  JOIN LATERAL (
-    SELECT base.log_id AS log_id, base.seq AS seq, base.tenant AS tenant, base.kind AS kind,
-      base.entry_key AS entry_key, base.label AS label, base.base_seq AS base_seq, base.depth AS depth,
-      base.radix AS radix, base.overwrites AS overwrites, base.codec AS codec,
-      base.checksum AS checksum, base.search_text AS search_text, base.occurred_at AS occurred_at,
-      base.stored_at AS stored_at, base.signature AS signature, base.payload AS payload
-    FROM deltas AS base
-    WHERE base.log_id = $2::UUID
-    AND base.seq = needed.base_seq
-    AND base.seq < needed.seq
-    LIMIT 1) AS base_looked_up ON true)
-SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas_looked_up.seq,
-  deltas_looked_up.base_seq, deltas_looked_up.depth, deltas_looked_up.codec,
-  deltas_looked_up.checksum, deltas_looked_up.payload
-FROM (
-  SELECT DISTINCT needed.seq AS seq
-  FROM needed) AS places
-JOIN LATERAL (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
-    deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
-    deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-    deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
-    deltas.payload AS payload
-  FROM deltas
-  WHERE deltas.log_id = $2::UUID
-  AND deltas.seq = places.seq
-  LIMIT 1) AS deltas_looked_up ON true LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = deltas_looked_up.log_id
-AND name.seq = deltas_looked_up.seq LEFT OUTER
-JOIN checkpoints AS parent ON parent.log_id = name.log_id
-AND parent.checkpoint_id = name.parent_id
-WHERE deltas_looked_up.kind IN ('snapshot', 'delta')
-ORDER BY deltas_looked_up.seq
-
 -- checkpoints.rewrite.list_in_order()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
 FROM checkpoints
@@ -461,6 +395,74 @@ AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
+
+-- checkpoints.snapshots.read_states(signed=False)
+WITH RECURSIVE needed(log_id, seq, base_seq) AS (
+  SELECT deltas_looked_up.log_id AS log_id, deltas_looked_up.seq AS seq,
+    deltas_looked_up.base_seq AS base_seq
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+  JOIN LATERAL (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
+      checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on, checkpoints.run_id AS run_id,
+      checkpoints.meta AS meta, checkpoints.raw_size AS raw_size,
+      checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+      checkpoints.created_at AS created_at, checkpoints.signature AS signature
+    FROM checkpoints
+    WHERE checkpoints.log_id = listed.log_id
+    AND checkpoints.checkpoint_id = listed.checkpoint_id
+    LIMIT 1) AS checkpoints_looked_up ON true
+  JOIN LATERAL (
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+      deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+      deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+      deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+      deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
+      deltas.payload AS payload
+    FROM deltas
+    WHERE deltas.log_id = checkpoints_looked_up.log_id
+    AND deltas.seq = checkpoints_looked_up.seq
+    LIMIT 1) AS deltas_looked_up ON true
+  UNION ALL
+  SELECT base_looked_up.log_id AS log_id, base_looked_up.seq AS seq,
+    base_looked_up.base_seq AS base_seq
+  FROM needed
+  JOIN LATERAL (
+    SELECT base.log_id AS log_id, base.seq AS seq, base.tenant AS tenant, base.kind AS kind,
+      base.entry_key AS entry_key, base.label AS label, base.base_seq AS base_seq, base.depth AS depth,
+      base.radix AS radix, base.overwrites AS overwrites, base.codec AS codec,
+      base.checksum AS checksum, base.search_text AS search_text, base.occurred_at AS occurred_at,
+      base.stored_at AS stored_at, base.signature AS signature, base.payload AS payload
+    FROM deltas AS base
+    WHERE base.log_id = needed.log_id
+    AND base.seq = needed.base_seq
+    AND base.seq < needed.seq
+    LIMIT 1) AS base_looked_up ON true)
+SELECT deltas_looked_up.log_id, name.checkpoint_id, parent.checkpoint_id AS parent_id,
+  deltas_looked_up.seq, deltas_looked_up.base_seq, deltas_looked_up.depth, deltas_looked_up.codec,
+  deltas_looked_up.checksum, deltas_looked_up.payload
+FROM (
+  SELECT DISTINCT needed.log_id AS log_id, needed.seq AS seq
+  FROM needed) AS places
+JOIN LATERAL (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+    deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+    deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+    deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
+    deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = places.log_id
+  AND deltas.seq = places.seq
+  LIMIT 1) AS deltas_looked_up ON true LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas_looked_up.log_id
+AND name.seq = deltas_looked_up.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas_looked_up.kind IN ('snapshot', 'delta')
+ORDER BY deltas_looked_up.seq
 
 -- database.clock.read_clock()
 SELECT CURRENT_TIMESTAMP AS now
@@ -1720,7 +1722,7 @@ ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, thr
 LIMIT $3
 
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
-SELECT threads.thread_id, threads.updated_at
+SELECT threads.thread_id, threads.updated_at, threads.head_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -2253,29 +2255,18 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.pending_writes.read_writes()
-SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.stored_at, deltas.signature
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= $2::VARCHAR
-AND deltas.entry_key < $3::VARCHAR
-AND deltas.label = $4::VARCHAR
-ORDER BY deltas.seq
-
 -- log.pending_writes.read_writes_of_checkpoints()
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.stored_at, deltas.signature
+SELECT deltas.log_id, deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 JOIN (
-  SELECT (each.value ->> 0) COLLATE "C" AS label, (each.value ->> 1) COLLATE "C" AS low,
-    (each.value ->> 2) COLLATE "C" AS high
-  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.entry_key >= listed.low
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS label,
+    (each.value ->> 2) COLLATE "C" AS low, (each.value ->> 3) COLLATE "C" AS high
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+AND deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
 AND deltas.label = listed.label
-WHERE deltas.log_id = $2::UUID
-AND deltas.kind IN ('write')
+WHERE deltas.kind IN ('write')
 ORDER BY deltas.seq
 
 -- maintenance.anchor_reading.list_signed_heads(which=all, after=True)
@@ -3232,6 +3223,33 @@ UNION ALL
 SELECT deltas.seq, deltas.signature, 2 AS kind
 FROM deltas
 WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'write'
+
+-- protection.signed_logs.list_signatures_of_logs()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+UNION ALL
+SELECT deltas.log_id, deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.log_id, deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 AND deltas.kind = 'write'
 
 -- protection.signed_logs.read_signed_checkpoint()

@@ -376,39 +376,6 @@ AND deltas.label = (
     FROM checkpoints AS wanted
     WHERE wanted.log_id = ?))
 
--- checkpoints.load.read_states(signed=False)
-WITH RECURSIVE needed(seq, base_seq) AS (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.checkpoint_id AS checkpoint_id
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS checkpoint_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
-  FROM listed
-  JOIN checkpoints ON checkpoints.log_id = ?
-  AND checkpoints.checkpoint_id = listed.checkpoint_id
-  JOIN deltas ON deltas.log_id = ?
-  AND deltas.seq = checkpoints.seq
-  UNION ALL
-  SELECT base.seq AS seq, base.base_seq AS base_seq
-  FROM needed
-  JOIN deltas AS base ON base.log_id = ?
-  AND base.seq = needed.base_seq
-  AND base.seq < needed.seq)
-SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
-  deltas.depth, deltas.codec, deltas.checksum, deltas.payload
-FROM (
-  SELECT DISTINCT needed.seq AS seq
-  FROM needed) AS places
-JOIN deltas ON deltas.log_id = ?
-AND deltas.seq = places.seq LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = deltas.log_id
-AND name.seq = deltas.seq LEFT OUTER
-JOIN checkpoints AS parent ON parent.log_id = name.log_id
-AND parent.checkpoint_id = name.parent_id
-WHERE deltas.kind IN ('snapshot', 'delta')
-ORDER BY deltas.seq
-
 -- checkpoints.rewrite.list_in_order()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
 FROM checkpoints
@@ -444,6 +411,39 @@ AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 AND checkpoints.created_at = ?
+
+-- checkpoints.snapshots.read_states(signed=False)
+WITH RECURSIVE needed(log_id, seq, base_seq) AS (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id, each_listed.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id, json_extract(each.value, '$[1]') AS checkpoint_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM listed
+  JOIN checkpoints ON checkpoints.log_id = listed.log_id
+  AND checkpoints.checkpoint_id = listed.checkpoint_id
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  UNION ALL
+  SELECT base.log_id AS log_id, base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.log_id = needed.log_id
+  AND base.seq = needed.base_seq
+  AND base.seq < needed.seq)
+SELECT deltas.log_id, name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM (
+  SELECT DISTINCT needed.log_id AS log_id, needed.seq AS seq
+  FROM needed) AS places
+JOIN deltas ON deltas.log_id = places.log_id
+AND deltas.seq = places.seq LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.kind IN ('snapshot', 'delta')
+ORDER BY deltas.seq
 
 -- database.sqlite.shrink.file_pages()
 SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
@@ -1710,7 +1710,7 @@ LIMIT ?
 OFFSET ?
 
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
-SELECT threads.thread_id, threads.updated_at
+SELECT threads.thread_id, threads.updated_at, threads.head_id
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -1875,32 +1875,22 @@ SELECT listed.log_id, (
   AND deltas.kind IN ('entry')) AS entries
 FROM listed
 
--- log.pending_writes.read_writes()
-SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.stored_at, deltas.signature
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= ?
-AND deltas.entry_key < ?
-AND deltas.label = ?
-ORDER BY deltas.seq
-
 -- log.pending_writes.read_writes_of_checkpoints()
 WITH listed AS MATERIALIZED (
-  SELECT each_listed.label AS label, each_listed.low AS low, each_listed.high AS high
+  SELECT each_listed.log_id AS log_id, each_listed.label AS label, each_listed.low AS low,
+    each_listed.high AS high
   FROM (
-    SELECT json_extract(each.value, '$[0]') AS label, json_extract(each.value, '$[1]') AS low,
-      json_extract(each.value, '$[2]') AS high
+    SELECT substr(?, 16 * each.key + 1, 16) AS log_id, json_extract(each.value, '$[1]') AS label,
+      json_extract(each.value, '$[2]') AS low, json_extract(each.value, '$[3]') AS high
     FROM json_each(?) AS each) AS each_listed)
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.stored_at, deltas.signature
+SELECT deltas.log_id, deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
-JOIN listed ON deltas.entry_key >= listed.low
+JOIN listed ON deltas.log_id = listed.log_id
+AND deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
 AND deltas.label = listed.label
-WHERE deltas.log_id = ?
-AND deltas.kind IN ('write')
+WHERE deltas.kind IN ('write')
 ORDER BY deltas.seq
 
 -- log.text_index_sweep.index_is_aside(index=deltas_search)
@@ -2898,6 +2888,42 @@ UNION ALL
 SELECT deltas.seq, deltas.signature, 2 AS kind
 FROM deltas
 WHERE deltas.log_id = ?
+AND deltas.kind = 'write'
+
+-- protection.signed_logs.list_signatures_of_logs()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+UNION ALL
+SELECT deltas.log_id, deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.log_id, deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
 AND deltas.kind = 'write'
 
 -- protection.signed_logs.read_signed_checkpoint()

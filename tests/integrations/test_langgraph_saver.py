@@ -31,6 +31,7 @@ from pydantic import BaseModel
 
 import memalchemy.sync
 from memalchemy import Checkpointer, Conflict, Database, ThreadDeleted, ThreadLog
+from memalchemy.events import subscribe_statements
 from memalchemy.integrations.langgraph import MemalchemySaver
 from memalchemy.verify import verify
 
@@ -537,6 +538,30 @@ async def test_a_listing_without_a_namespace_has_all_of_the_thread_newest_first(
     assert [x.config for x in last] == [made[0]]
     assert len([one async for one in saver.alist(None)]) == 61
     assert [one async for one in saver.alist(thread(), limit=0)] == []
+
+
+@pytest.mark.parametrize("calls", [8, 40])
+async def test_calls_of_subgraphs_are_listed_in_as_few_statements_as_one_thread(
+    saver: MemalchemySaver, calls: int
+) -> None:
+    """Their checkpoints interleave in the order of ids, and each call has a log of its own."""
+    for _ in range(3):
+        for call in range(calls):
+            await put(saver, thread(ns=f"child:{call}"), words=f"of call {call}")
+    number, sent = 3 * calls, list[str]()
+    stop = subscribe_statements(lambda event: sent.append(event.sql))
+    try:
+        config = {"configurable": {"thread_id": "t"}}
+        found = [one.config["configurable"] async for one in saver.alist(config)]
+    finally:
+        stop()
+
+    ids = [one["checkpoint_id"] for one in found]
+    assert len(ids) == number
+    assert ids == sorted(ids, reverse=True)
+    assert [one["checkpoint_ns"] for one in found] == [f"child:{n}" for n in range(calls)][::-1] * 3
+    # Batches of 1, 2, 4, … checkpoints, each with its states and its pending writes.
+    assert len(sent) <= 1 + 2 * (number + 1).bit_length()
 
 
 # --- Delta channels ------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from operator import attrgetter, itemgetter
 from os import PathLike
 from typing import Any, Generic, TypedDict, Unpack, overload
 
@@ -33,6 +34,12 @@ from memalchemy.checkpoints.roads import SaveRoads
 from memalchemy.checkpoints.save import Saver, encode_off_loop
 from memalchemy.checkpoints.save_request import Request, SaveConditions
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
+from memalchemy.checkpoints.snapshots import (
+    StateName,
+    load_states,
+    load_writes,
+    states_decoder,
+)
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import values
 from memalchemy.codec.snippets import excerpt
@@ -113,8 +120,7 @@ from memalchemy.log.listing import (
     list_logs_of_thread,
     namespaces_of_thread,
 )
-from memalchemy.log.scan import PAGE, run_query, scan
-from memalchemy.log.tables import write_key_range
+from memalchemy.log.scan import PAGE, batches, run_query, scan
 from memalchemy.log.thread_parts import list_parts, main_paths, thread_parts
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.protection.proven_jobs import Damage
@@ -129,7 +135,9 @@ from memalchemy.state_conversion import Fallback, check_state_type, from_mapping
 from memalchemy.statements import Program
 
 STATES = 20
-"""Maximum number of states that are rebuilt together."""
+"""Maximum number of states of unknown sizes that are rebuilt together."""
+LISTED_STATES = 100
+"""Maximum number of listed states, whose sizes are known, that are rebuilt together."""
 
 
 class CheckpointerOptions(TypedDict, total=False):
@@ -577,7 +585,7 @@ class Checkpointer(Generic[State]):
             if before is None:
                 pages = self._verify_pages(self._log(thread_id), pages, connection)
         else:
-            pages = self._scan_by_id(thread_id, before, below, connection)
+            pages = self._scan_by_id(thread_id, before, below, left, connection)
         async with aclosing(pages):
             async for rows in pages:
                 for row in rows[:left]:
@@ -630,6 +638,7 @@ class Checkpointer(Generic[State]):
         thread_id: str | None,
         before: str | None,
         below: bool,
+        limit: int | None,
         connection: HostConnection | None,
     ) -> Any:
         _check_optional_id(before)
@@ -649,6 +658,7 @@ class Checkpointer(Generic[State]):
             binds,
             ("checkpoint_id", "thread_id", "namespace"),
             connection,
+            size=PAGE if limit is None else min(limit, PAGE),
         )
 
     async def get_metadata(
@@ -680,7 +690,7 @@ class Checkpointer(Generic[State]):
 
         Numbers compare as numbers and booleans as booleans. Any key works; an index answers, except
         on Oracle, which has none over keys that are not known beforehand. With *data* each has its
-        state under ``data``, as it is stored: one more read for each.
+        state under ``data``, as it is stored: one more read for each 100.
         """
         if not isinstance(key, str):
             raise TypeError(f"key is a str, not {type(key).__name__}")
@@ -869,7 +879,7 @@ class Checkpointer(Generic[State]):
         Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
         is stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
         values are equal as in `memalchemy.filters`. No index serves this: the newest states of the
-        *among* threads saved last are read, one read for each, and a thread beyond them is not
+        *among* threads saved last are read, 20 at once, and a thread beyond them is not
         found; ``among=None`` reads those of all. A value that is searched for often belongs in the
         metadata of a save, where `query_by_metadata` finds it by an index.
 
@@ -885,11 +895,12 @@ class Checkpointer(Generic[State]):
         with operation("checkpoint.search", tenant=self.db.tenant):
             async with aclosing(threads.pages(connection)) as pages:
                 async for rows in pages:
-                    for row in rows:
-                        if len(found) == limit or left == 0:
-                            return found
-                        left = None if left is None else left - 1
-                        found += await self._newest_if_matching(wanted, row.thread_id, connection)
+                    for first in range(0, len(rows), STATES):
+                        some = rows[first : first + STATES][:left]
+                        left = None if left is None else left - len(some)
+                        found += await self._newest_matching(wanted, some, connection)
+                        if len(found) >= limit or left == 0:
+                            return found[:limit]
         return found
 
     # --- Branches and copies ----------------------------------------------------------------------
@@ -1091,11 +1102,8 @@ class Checkpointer(Generic[State]):
         """
         log = self._log(thread_id)
         check_name(checkpoint_id, "checkpoint_id")
-        binds = log.binds() | {"p_checkpoint_id": checkpoint_id} | write_key_range(checkpoint_id)
-        statement = pending_writes.read_writes(self.db.dialect)
-        check = self._program_checking(log)
-        rows = await run_query(self.db, statement, binds, connection, check=check)
-        return load.decode_pending_writes(log, checkpoint_id, rows, self.db.keyring)
+        found = await self._load_writes(log, [checkpoint_id], connection)
+        return found.get(checkpoint_id, [])
 
     async def get_writes_batch(
         self,
@@ -1112,26 +1120,19 @@ class Checkpointer(Generic[State]):
             Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
         """
         log = self._log(thread_id)
+        return await self._load_writes(log, _check_checkpoint_ids(checkpoint_ids), connection)
+
+    async def _load_writes(
+        self, log: Log, checkpoint_ids: Sequence[str], connection: HostConnection | None
+    ) -> dict[str, list[PendingWrite]]:
+        names = [(log, one) for one in checkpoint_ids]
+        reading = partial(load_writes, self.db.dialect, names, self.db.signing)
         rows: dict[str, list[Any]] = {}
-        for row in await self._read_write_rows(
-            log, _check_checkpoint_ids(checkpoint_ids), connection
-        ):
+        for row in await self.db.run(reading, READ, connection=connection):
             rows.setdefault(row.label, []).append(row)
         return {
             one: load.decode_pending_writes(log, one, rows[one], self.db.keyring) for one in rows
         }
-
-    async def _read_write_rows(
-        self, log: Log, ids: Sequence[str], connection: HostConnection | None
-    ) -> list[Any]:
-        """Read the rows of the pending writes of some checkpoints."""
-        rows: list[Any] = []
-        statement = pending_writes.read_writes_of_checkpoints(self.db.dialect)
-        for listed in pending_writes.bind_write_keys(self.db.dialect, ids):
-            binds = log.binds() | listed
-            check = self._program_checking(log)
-            rows += await run_query(self.db, statement, binds, connection, check=check)
-        return rows
 
     def _program_checking(self, log: Log) -> Callable[[], Program[None]]:
         """Return the program that checks a log, some rows of which were read, against its head."""
@@ -1161,9 +1162,19 @@ class Checkpointer(Generic[State]):
         _check_optional_id(checkpoint_id)
         if newest_by not in ("position", "id"):
             raise ValueError(f"newest_by is 'position' or 'id', not {newest_by!r}")
+        return await self._load_snapshot(log, checkpoint_id, newest_by, connection)
+
+    async def _load_snapshot(
+        self,
+        log: Log,
+        checkpoint_id: str | None,
+        newest_by: CheckpointOrder,
+        connection: HostConnection | None,
+    ) -> Snapshot | None:
         now, d = datetime.now(UTC), self.db.dialect
         known = self._cache.get(log) if connection is None else None
-        with operation("checkpoint.load", **self._event_fields(thread_id, checkpoint_id)) as event:
+        fields = self._event_fields(log.thread_id, checkpoint_id)
+        with operation("checkpoint.load", **fields) as event:
             made = await self.db.run(
                 partial(load.load_snapshot, d, log, checkpoint_id, newest_by, now, self.db.signing),
                 READ,
@@ -1178,8 +1189,8 @@ class Checkpointer(Generic[State]):
             if checkpoint_id is None and connection is None and not self.db.read_only:
                 self._cache.put(log, tip)
         if checkpoint_id is None and pending_writes.is_hashed(found.checkpoint_id):
-            late = await self.get_writes(thread_id, found.checkpoint_id, connection=connection)
-            found.writes.extend(late)
+            late = await self._load_writes(log, [found.checkpoint_id], connection)
+            found.writes.extend(late.get(found.checkpoint_id, ()))
         return found
 
     async def snapshots(
@@ -1193,27 +1204,49 @@ class Checkpointer(Generic[State]):
 
         Two round trips for each 20.
         """
-        log, d = self._log(thread_id), self.db.dialect
-        ids = _check_checkpoint_ids(checkpoint_ids)
-        for first in range(0, len(ids), STATES):
-            some = ids[first : first + STATES]
-            rows: list[Any] = []
-            for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in some]):
-                rows += await run_query(
-                    self.db,
-                    load.read_states(d),
-                    log.binds() | listed,
-                    connection,
-                )
-            writes = await self._read_write_rows(log, some, connection)
-            decode = partial(load.decode_snapshots, log, rows, writes, self.db.keyring)
-            found = await off_loop(sum(len(row.payload) for row in rows), decode)
-            for one in some:
-                snapshot = found.get(one)
-                if snapshot is None:  # saved anew meanwhile, or gone
-                    snapshot = await self.snapshot(thread_id, one, connection=connection)
-                if snapshot is not None:
-                    yield snapshot
+        log = self._log(thread_id)
+        names = [(log, one) for one in _check_checkpoint_ids(checkpoint_ids)]
+        for first in range(0, len(names), STATES):
+            for found in await self._load_snapshots(names[first : first + STATES], connection):
+                if found is not None:
+                    yield found
+
+    async def snapshots_of(
+        self, infos: Iterable[CheckpointInfo], *, connection: HostConnection | None = None
+    ) -> AsyncIterator[tuple[CheckpointInfo, Snapshot]]:
+        """Yield the checkpoints of a listing, in order, as `snapshot` returns them.
+
+        They may be of any threads and namespaces. Two round trips for each 100, or fewer if their
+        states are large; checkpoints that were deleted meanwhile are left out.
+
+        Raises:
+            Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
+        """
+        listed = [_check_info(one) for one in check_list(infos, "infos")]
+        for some in batches(listed, attrgetter("raw_size"), most_rows=LISTED_STATES):
+            names = [
+                (self._log_of(info.thread_id, info.namespace), info.checkpoint_id) for info in some
+            ]
+            read = await self._load_snapshots(names, connection)
+            for info, found in zip(some, read, strict=True):
+                if found is not None:
+                    yield info, found
+
+    async def _load_snapshots(
+        self, names: Sequence[StateName], connection: HostConnection | None
+    ) -> list[Snapshot | None]:
+        """Return some checkpoints with their pending writes, read together; ``None`` if missing."""
+        found = await self.db.run(
+            partial(load_states, self.db.dialect, names, self.db.signing),
+            READ,
+            decode=states_decoder(self.db.keyring),
+            connection=connection,
+        )
+        return [
+            # One that is missing was saved anew meanwhile, or is gone.
+            found.get(name) or await self._load_snapshot(*name, "position", connection)
+            for name in names
+        ]
 
     def cached_values(
         self, thread_id: str, checkpoint_id: str, keys: Iterable[str]
@@ -1683,6 +1716,9 @@ class Checkpointer(Generic[State]):
     def _log(self, thread_id: str) -> Log:
         return Log(self.db.tenant, check_thread_id(thread_id), self._path)
 
+    def _log_of(self, thread_id: str, namespace: tuple[str, ...]) -> Log:
+        return Log(self.db.tenant, thread_id, encode_namespace(namespace))
+
     def _event_fields(self, thread_id: str, checkpoint_id: str | None) -> dict[str, Any]:
         return {
             "tenant": self.db.tenant,
@@ -1790,27 +1826,56 @@ class Checkpointer(Generic[State]):
         rows = await run_query(self.db, statement, given, connection, replica_ok=True)
         return [listing.info(self.db, row).as_dict() for row in rows]
 
-    async def _newest_if_matching(
-        self, wanted: Filter, thread_id: str, connection: HostConnection | None
+    async def _newest_matching(
+        self, wanted: Filter, heads: Sequence[Any], connection: HostConnection | None
     ) -> list[CheckpointWithData]:
-        """The newest checkpoint of a thread with its state, if the state matches *wanted*."""
-        newest = await self._load_state_at(self._log(thread_id), None, connection)
-        if newest is None or not wanted.matches(newest[1], {}):
-            return []
-        info = await self._find_info(thread_id, newest[0].checkpoint_id, connection)
-        return [] if info is None else [{**info.as_dict(), "data": newest[1]}]
+        """Return the newest checkpoints of threads with their states, if these match *wanted*."""
+        names = [(self._log(head.thread_id), head.head_id) for head in heads]
+        states = await self._load_states(names, connection)
+        matching: list[CheckpointWithData] = []
+        for log, newest in names:
+            state = states.get((log, newest))
+            if state is None:  # another is the newest meanwhile
+                stored = await self._load_state_at(log, None, connection)
+                if stored is None:
+                    continue
+                newest, state = stored[0].checkpoint_id, stored[1]
+            if wanted.matches(state, {}):
+                info = await self._find_info(log.thread_id, newest, connection)
+                if info is not None:
+                    matching.append({**info.as_dict(), "data": state})
+        return matching
 
     async def _add_states(self, found: list[Any], connection: HostConnection | None) -> list[Any]:
         """Add the states to checkpoints, and leave out those that were deleted meanwhile."""
         whole = []
-        for one in found:
-            path = encode_namespace(one["namespace"])
-            log = self._log(one["thread_id"])._replace(namespace=path)
-            if (
-                stored := await self._load_state_at(log, one["checkpoint_id"], connection)
-            ) is not None:
-                whole.append(one | {"data": stored[1]})
+        for some in batches(found, itemgetter("raw_size"), most_rows=LISTED_STATES):
+            names = [
+                (self._log_of(one["thread_id"], one["namespace"]), one["checkpoint_id"])
+                for one in some
+            ]
+            states = await self._load_states(names, connection)
+            for one, name in zip(some, names, strict=True):
+                state = states.get(name)
+                if state is None:  # it was saved anew meanwhile, or is gone
+                    stored = await self._load_state_at(*name, connection)
+                    if stored is None:
+                        continue
+                    state = stored[1]
+                whole.append(one | {"data": state})
         return whole
+
+    async def _load_states(
+        self, names: Sequence[StateName], connection: HostConnection | None
+    ) -> dict[StateName, dict[str, Any]]:
+        """Return the states of those checkpoints that exist, read together."""
+        found = await self.db.run(
+            partial(load_states, self.db.dialect, names, self.db.signing, writes=False),
+            READ,
+            decode=states_decoder(self.db.keyring),
+            connection=connection,
+        )
+        return {name: one.state for name, one in found.items()}
 
     async def _load_state_at(
         self, log: Log, checkpoint_id: str | None, connection: HostConnection | None
@@ -1906,6 +1971,12 @@ def _check_write_index(index: object) -> int:
     if isinstance(index, bool) or not isinstance(index, int):
         raise TypeError(f"indexes has whole numbers, not {type(index).__name__}")
     return index
+
+
+def _check_info(given: object) -> CheckpointInfo:
+    if not isinstance(given, CheckpointInfo):
+        raise TypeError(f"infos has CheckpointInfo objects, not {type(given).__name__}")
+    return given
 
 
 def _check_checkpoint_ids(given: Sequence[str]) -> list[str]:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from memalchemy.checkpoints.load import decode_snapshots, read_states
+from memalchemy.checkpoints.snapshots import (
+    StateName,
+    StoredStates,
+    decode_states,
+    load_states,
+    stored_size,
+)
 from memalchemy.codec.search_text import texts_in
 from memalchemy.codec.snippets import best_text
 from memalchemy.codec.tokens import Term
-from memalchemy.database import Database, HostConnection, off_loop
+from memalchemy.database import READ_REPLICA, Database, Decode, HostConnection
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, TooLarge
-from memalchemy.keys import encode_id
 from memalchemy.log import Log
-from memalchemy.log.scan import run_query
+from memalchemy.log.scan import batches
 
 MOST_READ = 16 * 1024 * 1024
 """Bytes of states, decoded, that are read for the texts of one search."""
 
-TOGETHER = 20
-"""States of a log that are read together."""
+TOGETHER = 100
+"""States that are read together."""
 
-Texts = dict[str, str | None]
-"""Texts by the ids of the checkpoints of a log."""
+Texts = dict[StateName, str | None]
+"""Texts of checkpoints."""
 
 
 async def read_found_texts(
@@ -35,11 +39,18 @@ async def read_found_texts(
     Each state is proven by its own signatures, as the words are by which it was found. ``None``
     stands for a state that cannot be read, and for those beyond `MOST_READ`.
     """
-    found: dict[tuple[Log, str], str | None] = {}
-    for log, some in _split_by_log(db.tenant, rows):
-        for one, text in (await _read_texts(db, log, some, terms, connection)).items():
-            found[log, one] = text
-    return [found.get((_log_of(db.tenant, row), row.checkpoint_id)) for row in rows]
+    names = [(Log(db.tenant, row.thread_id, row.namespace), row.checkpoint_id) for row in rows]
+    wanted: list[tuple[StateName, Any]] = []
+    room = MOST_READ
+    for name, row in zip(names, rows, strict=True):
+        room -= row.raw_size
+        if room >= 0:
+            wanted.append((name, row))
+    found: Texts = {}
+    for some in batches(wanted, lambda one: one[1].raw_size, most_rows=TOGETHER):
+        words = {name: row.search_text for name, row in some}
+        found |= await _read_texts(db, words, terms, connection)
+    return [found.get(name) for name in names]
 
 
 def found_text(state: Any, search_text: str, terms: Collection[Term]) -> str | None:
@@ -47,56 +58,32 @@ def found_text(state: Any, search_text: str, terms: Collection[Term]) -> str | N
     return best_text(list(texts_in(state)), search_text, terms)
 
 
-def _log_of(tenant: str, row: Any) -> Log:
-    return Log(tenant, row.thread_id, row.namespace)
-
-
-def _split_by_log(tenant: str, rows: Sequence[Any]) -> Iterator[tuple[Log, dict[str, str]]]:
-    """Yield the checkpoints to read, some of one log at a time: their words by their ids."""
-    by_log: dict[Log, dict[str, str]] = defaultdict(dict)
-    room = MOST_READ
-    for row in rows:
-        room -= row.raw_size
-        if room >= 0:
-            by_log[_log_of(tenant, row)][row.checkpoint_id] = row.search_text
-    for log, words in by_log.items():
-        ids = list(words)
-        for first in range(0, len(ids), TOGETHER):
-            yield log, {one: words[one] for one in ids[first : first + TOGETHER]}
-
-
 async def _read_texts(
     db: Database,
-    log: Log,
-    words: Mapping[str, str],
+    words: Mapping[StateName, str],
     terms: Collection[Term],
     connection: HostConnection | None,
 ) -> Texts:
-    d = db.dialect
+    """Return the texts of checkpoints that were found by *words*."""
     try:
-        rows: list[Any] = []
-        for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in words]):
-            rows += await run_query(
-                db, read_states(d), log.binds() | listed, connection, replica_ok=True
-            )
-        size = sum(len(row.payload) for row in rows)
-        return await off_loop(size, partial(_texts_of_states, db, log, rows, words, terms))
+        return await db.run(
+            partial(load_states, db.dialect, list(words), db.signing, writes=False),
+            READ_REPLICA,
+            connection=connection,
+            decode=Decode(partial(_texts_of_states, db, words, terms), stored_size),
+        )
     except (Corrupt, KeyMissing, NotEncrypted, TooLarge):
         if len(words) == 1:
             return {}  # whoever loads the state is told why
     # One that cannot be read keeps none of the others from being shown.
     found: Texts = {}
-    for one, text in words.items():
-        found |= await _read_texts(db, log, {one: text}, terms, connection)
+    for name, text in words.items():
+        found |= await _read_texts(db, {name: text}, terms, connection)
     return found
 
 
 def _texts_of_states(
-    db: Database, log: Log, rows: Sequence[Any], words: Mapping[str, str], terms: Collection[Term]
+    db: Database, words: Mapping[StateName, str], terms: Collection[Term], stored: StoredStates
 ) -> Texts:
-    snapshots = decode_snapshots(log, rows, (), db.keyring)
-    return {
-        one: found_text(snapshots[one].state, text, terms)
-        for one, text in words.items()
-        if one in snapshots
-    }
+    read = decode_states(stored, db.keyring)
+    return {name: found_text(one.state, words[name], terms) for name, one in read.items()}

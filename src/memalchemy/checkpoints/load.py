@@ -20,11 +20,10 @@ from sqlalchemy import (
 )
 
 from memalchemy.checkpoints.skip_deltas import Link, Tip, decode_tip, rebuild_checkpoint
-from memalchemy.codec import deltas, encryption, payloads, values
-from memalchemy.codec.checksum import check_payload, check_state
+from memalchemy.codec import encryption, payloads, values
 from memalchemy.codec.deltas import CODEC
 from memalchemy.codec.encryption import Keyring
-from memalchemy.codec.places import state_place, write_place
+from memalchemy.codec.places import write_place
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.contracts import PendingWrite, Snapshot
 from memalchemy.database import Decode
@@ -35,9 +34,7 @@ from memalchemy.log.pending_writes import is_write
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
-    STATES,
     THREADS,
-    constants,
     live,
     name_binds,
     of_log,
@@ -47,10 +44,8 @@ from memalchemy.log.tables import (
 )
 from memalchemy.protection.signed_reads import (
     check_nothing_missing,
-    check_states,
     check_write,
     missing_checkpoint,
-    name_columns,
     no_proof_columns,
     proof_columns,
 )
@@ -386,82 +381,3 @@ def decode_pending_writes(
             if row.overwrites or index < 0 or (task_id, index) not in found:
                 found[task_id, index] = PendingWrite(task_id, index, channel, value, task_path)
     return sorted(found.values(), key=lambda one: (one.task_path, one.task_id, one.index))
-
-
-# --- Some states with their pending writes -------------------------------------------------------
-
-
-@statement(proves="state", signed_form="signed", signed=(False, True))
-def read_states(dialect: Dialect, signed: bool) -> Executable:
-    """Select all rows that some checkpoints of a log are rebuilt from.
-
-    ``p_keys`` lists the checkpoints; see `list_batches`.
-    """
-    named = dialect.statements.rows_from_list("p_keys", ("checkpoint_id",))
-    is_named = and_(of_log(CHECKPOINTS), CHECKPOINTS.c.checkpoint_id == named.c.checkpoint_id)
-    rows, at = dialect.statements.join_by_key(named, CHECKPOINTS, is_named)
-    is_there = and_(of_log(DELTAS), DELTAS.c.seq == at.c.seq)
-    rows, found = dialect.statements.join_by_key(rows, DELTAS, is_there)
-    first = select(found.c.seq, found.c.base_seq).select_from(rows).cte("needed", recursive=True)
-    base = DELTAS.alias("base")
-    is_base = and_(of_log(base), base.c.seq == first.c.base_seq, base.c.seq < first.c.seq)
-    rows, found = dialect.statements.join_by_key(first, base, is_base)
-    needed = first.union_all(select(found.c.seq, found.c.base_seq).select_from(rows))
-    places = select(needed.c.seq).distinct().subquery("places")
-    here = and_(of_log(DELTAS), DELTAS.c.seq == places.c.seq)
-    rows, row = dialect.statements.join_by_key(places, DELTAS, here)
-    name, parent = CHECKPOINTS.alias("name"), CHECKPOINTS.alias("parent")
-    above = and_(same_log(parent, name), parent.c.checkpoint_id == name.c.parent_id)
-    return (
-        select(
-            name.c.checkpoint_id,
-            parent.c.checkpoint_id.label("parent_id"),
-            *(row.c[column] for column in _link_columns(signed)),
-            *(name_columns(name) if signed else ()),
-        )
-        .select_from(rows)
-        .outerjoin(name, and_(same_log(name, row), name.c.seq == row.c.seq))
-        .outerjoin(parent, above)
-        .where(row.c.kind.in_(constants(*STATES)))
-        .order_by(row.c.seq)
-    )
-
-
-def decode_snapshots(
-    log: Log, rows: Sequence[Any], writes: Sequence[Any], keyring: Keyring
-) -> dict[str, Snapshot]:
-    """Decode the checkpoints among *rows*, of `read_states`, with their *writes*, by id.
-
-    Raises:
-        Corrupt: a row is missing, changed, or does not fit the others.
-        KeyMissing, NotEncrypted: see `Keyring.decrypt`.
-    """
-    states: dict[int, values.Parts] = {}
-    check_states(log, rows, keyring.signing)
-    for row in rows:
-        place = state_place(log.tenant, log.key, row.seq)
-        _, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
-        check_payload(payload, checksum)
-        if row.base_seq is None:
-            parts = deltas.decode_snapshot(payload)
-        elif row.base_seq in states:
-            parts = deltas.apply_deltas(states[row.base_seq], [payload])
-        else:
-            raise Corrupt(f"a state that others build on is missing at position {row.base_seq}")
-        check_state(parts, checksum)
-        states[row.seq] = parts
-    by_checkpoint: dict[str, list[Any]] = {}
-    for row in writes:
-        by_checkpoint.setdefault(row.label, []).append(row)
-    return {
-        row.checkpoint_id: Snapshot(
-            row.checkpoint_id,
-            row.parent_id,
-            values.decode_state(states[row.seq]),
-            decode_pending_writes(
-                log, row.checkpoint_id, by_checkpoint.get(row.checkpoint_id, ()), keyring
-            ),
-        )
-        for row in rows
-        if row.checkpoint_id is not None
-    }

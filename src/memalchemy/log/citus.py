@@ -9,7 +9,7 @@ several nodes commits in two phases.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -71,7 +71,16 @@ from memalchemy.log.heads import (
 )
 from memalchemy.log.listing import is_no_state, measure_logs
 from memalchemy.log.memory import WrittenHead, shortens_saves, takes_turns
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, Log, of_log, of_thread, routed
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    THREADS,
+    Log,
+    bind_rows_of_logs,
+    of_log,
+    of_thread,
+    routed,
+)
 from memalchemy.proofs import COUNTED, REMOVED_BY_NAME
 from memalchemy.rows import HEAD
 from memalchemy.statements import Program, statement
@@ -98,6 +107,18 @@ def _is_of_listed_log(dialect: Dialect, table: Any) -> ColumnElement[bool]:
 @bind_logs.on(CITUS)
 def _bind_logs(dialect: Dialect, logs: Iterable[Log]) -> Iterator[dict[str, Any]]:
     return ({"k_log_id": log.key} for log in logs)
+
+
+@bind_rows_of_logs.on(CITUS)
+def _bind_rows_of_logs(
+    dialect: Dialect, parameter: str, rows: Sequence[tuple[Log, *tuple[str, ...]]]
+) -> Iterator[dict[str, Any]]:
+    by_log: dict[Log, list[tuple[Log, *tuple[str, ...]]]] = {}
+    for row in rows:
+        by_log.setdefault(row[0], []).append(row)
+    for log, some in by_log.items():
+        for listed in bind_rows_of_logs.general(dialect, parameter, some):
+            yield {"k_log_id": log.key} | listed
 
 
 @listed_logs.on(CITUS)

@@ -73,7 +73,8 @@ def _heads(of: str, **_: object) -> HeadProof:
 @statement(proves=_heads, of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
 def list_heads(dialect: Dialect, of: str, after: bool, prefix: bool, proven: bool) -> Executable:
     """Select a page of threads with a checkpoint, or with an entry, most recently written first."""
-    query = select(THREADS.c.thread_id, THREADS.c.updated_at).where(
+    columns = (THREADS.c[name] for name in ("thread_id", "updated_at", "head_id"))
+    query = select(*columns).where(
         in_namespace(THREADS, below=False), *unless(proven, live(), holds(of))
     )
     if prefix:

@@ -11,14 +11,23 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Executable, and_, bindparam, select
+from sqlalchemy import ColumnElement, Executable, and_, select
 
 from memalchemy.dialects import Dialect
 from memalchemy.errors import ThreadDeleted
 from memalchemy.keys import encode_id
 from memalchemy.log.delete import forget_log
 from memalchemy.log.heads import Head, read_head
-from memalchemy.log.tables import DELTAS, MAX_ID_IN_KEY, Log, constants, of_log, write_key_range
+from memalchemy.log.tables import (
+    DELTAS,
+    MAX_ID_IN_KEY,
+    Log,
+    bind_rows_of_logs,
+    constants,
+    routed,
+    same_log,
+    write_key_range,
+)
 from memalchemy.statements import Program, statement
 
 COLUMNS = (
@@ -60,40 +69,38 @@ def forget_expired_log(dialect: Dialect, log: Log, values: Mapping[str, Any]) ->
 
 
 @statement(proves=("write", "log"))
-def read_writes(dialect: Dialect) -> Executable:
-    """Select the writes of a checkpoint, in the order they were put; binds `write_key_range`."""
-    key = DELTAS.c.entry_key
-    low, high = (bindparam(name, type_=key.type) for name in ("p_low", "p_high"))
-    of_it = DELTAS.c.label == bindparam("p_checkpoint_id", type_=DELTAS.c.label.type)
-    return (
-        select(*(DELTAS.c[name] for name in COLUMNS))
-        .where(of_log(DELTAS), is_write(), key >= low, key < high, of_it)
-        .order_by(DELTAS.c.seq)
-    )
-
-
-@statement(proves=("write", "log"))
 def read_writes_of_checkpoints(dialect: Dialect) -> Executable:
-    """Select the writes of some checkpoints, in the order they were put; see `bind_write_keys`."""
-    named = dialect.statements.rows_from_list("p_keys", ("label", "low", "high"))
+    """Select the writes of some checkpoints, in the order they were put; see `bind_writes_of`."""
+    named = dialect.statements.rows_from_list("p_keys", ("log_id", "label", "low", "high"))
+    of_it = and_(
+        same_log(DELTAS, named),
+        DELTAS.c.entry_key >= named.c.low,
+        DELTAS.c.entry_key < named.c.high,
+        DELTAS.c.label == named.c.label,
+    )
     return (
-        select(DELTAS.c.label, *(DELTAS.c[name] for name in COLUMNS))
-        .join(
-            named,
-            and_(
-                DELTAS.c.entry_key >= named.c.low,
-                DELTAS.c.entry_key < named.c.high,
-                DELTAS.c.label == named.c.label,
-            ),
-        )
-        .where(of_log(DELTAS), is_write())
+        select(DELTAS.c.log_id, DELTAS.c.label, *(DELTAS.c[name] for name in COLUMNS))
+        .join(named, of_it)
+        .where(is_write(), *routed(dialect, DELTAS))
         .order_by(DELTAS.c.seq)
     )
+
+
+def bind_writes_of(
+    dialect: Dialect, checkpoints: Sequence[tuple[Log, str]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the binds of `read_writes_of_checkpoints` for checkpoints of any logs, by their ids."""
+    rows: list[tuple[Log, *tuple[str, ...]]] = [
+        (log, *_write_keys(one)) for log, one in checkpoints
+    ]
+    return bind_rows_of_logs(dialect, "p_keys", rows)
 
 
 def bind_write_keys(dialect: Dialect, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the binds of `read_writes_of_checkpoints`, in as many lists as the checkpoints take."""
-    ranges = ((one, *write_key_range(one).values()) for one in ids)
-    return dialect.statements.list_batches(
-        "p_keys", [tuple(map(encode_id, each)) for each in ranges]
-    )
+    """Yield lists of the keys of writes of some checkpoints, as many as the checkpoints take."""
+    return dialect.statements.list_batches("p_keys", [_write_keys(one) for one in ids])
+
+
+def _write_keys(checkpoint_id: str) -> tuple[str, ...]:
+    """Return the label of a checkpoint's writes and the range of their keys, as stored."""
+    return tuple(map(encode_id, (checkpoint_id, *write_key_range(checkpoint_id).values())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -74,6 +74,19 @@ def of_log(table: Any) -> ColumnElement[bool]:
 def routed(dialect: Dialect, *tables: Any) -> list[ColumnElement[bool]]:
     """Return the conditions on tables that a statement joins to the rows of one log: none."""
     return []
+
+
+@varies
+def bind_rows_of_logs(
+    dialect: Dialect, parameter: str, rows: Sequence[tuple[Log, *tuple[str, ...]]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the binds of `rows_from_list` for *rows*, in as many lists as they take.
+
+    The first column is the key of the log that each row begins with. The tables that are joined to
+    the list are `routed`.
+    """
+    listed = [(log.key, *values) for log, *values in rows]
+    return dialect.statements.list_batches(parameter, listed)
 
 
 def of_thread() -> ColumnElement[bool]:

@@ -9,7 +9,14 @@ from uuid import UUID
 from sqlalchemy import Executable, select
 
 from memalchemy.dialects import Dialect
-from memalchemy.protection.signed_logs import THREADS, log_lists, of_log, read_signed_heads
+from memalchemy.protection.signed_logs import (
+    THREADS,
+    list_signatures_of_logs,
+    log_lists,
+    of_log,
+    read_signed_heads,
+    select_signatures,
+)
 from memalchemy.rows import HEAD
 from memalchemy.variants import CITUS
 
@@ -23,3 +30,8 @@ def _list_logs(dialect: Dialect, keys: Sequence[UUID]) -> Iterator[dict[str, Any
 def _read_signed_heads(dialect: Dialect) -> Executable:
     columns = [*(THREADS.c[name] for name in HEAD.signed), THREADS.c.signature]
     return select(*columns).where(of_log(THREADS))
+
+
+@list_signatures_of_logs.on(CITUS)
+def _list_signatures_of_logs(dialect: Dialect) -> Executable:
+    return select_signatures(of_log, "log_id")

@@ -8,7 +8,7 @@ then, and nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -515,6 +515,17 @@ def read_signatures(dialect: Dialect, log_id: UUID) -> Program[dict[Key, bytes |
     return {(_KINDS[row.kind], row.seq): row.signature for row in rows}
 
 
+def read_signatures_of_logs(
+    dialect: Dialect, log_ids: Collection[UUID]
+) -> Program[dict[UUID, dict[Key, bytes | None]]]:
+    """Return the signatures as `read_signatures` does, of each of some logs."""
+    found: dict[UUID, dict[Key, bytes | None]] = {log_id: {} for log_id in log_ids}
+    for listed in log_lists(dialect, sorted(log_ids)):
+        for row in (yield list_signatures_of_logs(dialect), listed):
+            found[row.log_id][_KINDS[row.kind], row.seq] = row.signature
+    return found
+
+
 def sum_up(keys: SigningKeys, signatures: Mapping[Key, bytes | None]) -> Sums:
     """Return the sums of rows of a log.
 
@@ -603,10 +614,23 @@ def read_signed_rows(dialect: Dialect, table: str) -> Executable:
 @statement(proves="log")
 def list_signatures(dialect: Dialect) -> Executable:
     """Select the positions and signatures of the checkpoints, entries and writes of a log."""
+    return select_signatures(of_log)
+
+
+@statement(proves="log")
+def list_signatures_of_logs(dialect: Dialect) -> Executable:
+    """Select the same as `list_signatures`, and the ``log_id``, of the logs ``p_logs`` lists."""
+    listed = dialect.statements.rows_from_list("p_logs", ("log_id",))
+    return select_signatures(lambda table: table.c.log_id.in_(select(listed.c.log_id)), "log_id")
+
+
+def select_signatures(is_of_logs: Callable[[Table], Any], *also: str) -> Executable:
+    """Select what `list_signatures` returns, and the columns *also*, of the logs of a condition."""
 
     def of_kind(at: int, table: Table, *where: Any) -> Any:
         number = literal_column(str(at), Integer).label("kind")
-        return select(table.c.seq, table.c.signature, number).where(of_log(table), *where)
+        columns = (table.c[name] for name in (*also, "seq", "signature"))
+        return select(*columns, number).where(is_of_logs(table), *where)
 
     is_entry, is_write = (DELTAS.c.kind == literal_column(f"'{kind}'") for kind in _KINDS[1:3])
     kinds = of_kind(0, CHECKPOINTS), of_kind(1, DELTAS, is_entry), of_kind(2, DELTAS, is_write)

@@ -1090,7 +1090,7 @@ class Checkpointer(Generic[State]):
 
         Numbers compare as numbers and booleans as booleans. Any key works; an index answers, except
         on Oracle, which has none over keys that are not known beforehand. With *data* each has its
-        state under ``data``, as it is stored: one more read for each.
+        state under ``data``, as it is stored: one more read for each 100.
         """
 
     def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
@@ -1197,7 +1197,7 @@ class Checkpointer(Generic[State]):
         Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
         is stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
         values are equal as in `memalchemy.filters`. No index serves this: the newest states of the
-        *among* threads saved last are read, one read for each, and a thread beyond them is not
+        *among* threads saved last are read, 20 at once, and a thread beyond them is not
         found; ``among=None`` reads those of all. A value that is searched for often belongs in the
         metadata of a save, where `query_by_metadata` finds it by an index.
 
@@ -1254,6 +1254,21 @@ class Checkpointer(Generic[State]):
         """Yield the given checkpoints as `snapshot` returns them, in order, without missing ones.
 
         Two round trips for each 20.
+        """
+
+    def snapshots_of(
+        self,
+        infos: Iterable[CheckpointInfo],
+        *,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[tuple[CheckpointInfo, Snapshot]]:
+        """Yield the checkpoints of a listing, in order, as `snapshot` returns them.
+
+        They may be of any threads and namespaces. Two round trips for each 100, or fewer if their
+        states are large; checkpoints that were deleted meanwhile are left out.
+
+        Raises:
+            Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
         """
 
     def vacuum(
@@ -3017,7 +3032,7 @@ class RetainedCheckpointer(Generic[State]):
 
         Numbers compare as numbers and booleans as booleans. Any key works; an index answers, except
         on Oracle, which has none over keys that are not known beforehand. With *data* each has its
-        state under ``data``, as it is stored: one more read for each.
+        state under ``data``, as it is stored: one more read for each 100.
         """
 
     def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
@@ -3124,7 +3139,7 @@ class RetainedCheckpointer(Generic[State]):
         Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
         is stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
         values are equal as in `memalchemy.filters`. No index serves this: the newest states of the
-        *among* threads saved last are read, one read for each, and a thread beyond them is not
+        *among* threads saved last are read, 20 at once, and a thread beyond them is not
         found; ``among=None`` reads those of all. A value that is searched for often belongs in the
         metadata of a save, where `query_by_metadata` finds it by an index.
 
@@ -3181,6 +3196,21 @@ class RetainedCheckpointer(Generic[State]):
         """Yield the given checkpoints as `snapshot` returns them, in order, without missing ones.
 
         Two round trips for each 20.
+        """
+
+    def snapshots_of(
+        self,
+        infos: Iterable[CheckpointInfo],
+        *,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[tuple[CheckpointInfo, Snapshot]]:
+        """Yield the checkpoints of a listing, in order, as `snapshot` returns them.
+
+        They may be of any threads and namespaces. Two round trips for each 100, or fewer if their
+        states are large; checkpoints that were deleted meanwhile are left out.
+
+        Raises:
+            Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
         """
 
     def vacuum(

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
-from itertools import groupby
 from typing import Any, cast
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memalchemy._bounds import Colliding, Oversized
 from memalchemy.codec import foreign_msgpack
-from memalchemy.contracts import CheckpointInfo, Packed
+from memalchemy.contracts import Packed
 from memalchemy.errors import Corrupt, InvalidArgument, MemalchemyError, NotSerialisable, TooLarge
 from memalchemy.integrations.langgraph import _message_cache
 from memalchemy.keys import check_name, check_namespace, encode_id
@@ -115,15 +114,6 @@ def is_digested(checkpoint_ns: str) -> bool:
 def is_call(namespace: Sequence[str]) -> bool:
     """Return whether a log is that of one call of a subgraph, whose name has an id in it."""
     return any(":" in part for part in namespace[1:])
-
-
-def group_by_log(
-    batch: Iterable[CheckpointInfo],
-) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
-    """Group consecutive checkpoints of one log: its namespace, its thread, and their ids."""
-    groups = groupby(batch, key=lambda one: (one.namespace, one.thread_id))
-    for (namespace, thread_id), some in groups:
-        yield namespace, thread_id, [info.checkpoint_id for info in some]
 
 
 def time_of_id(checkpoint_id: str) -> datetime | None:

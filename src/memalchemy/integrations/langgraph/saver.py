@@ -39,7 +39,7 @@ from memalchemy.keys import check_list
 
 MAX_NAMESPACES = 256
 """Checkpoint namespaces whose checkpointers are kept."""
-MAX_BATCH = 20
+MAX_BATCH = 100
 """Checkpoints that a listing reads together."""
 LOG_OPTIONS = {"radix": 32, "compression_level": 9}
 """Options of the checkpointers of LangGraph's logs. A state is much larger than what a step adds,
@@ -249,6 +249,7 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         checkpoint_id = None if config is None else get_checkpoint_id(config)
         infos = self.checkpointer(given.get("checkpoint_ns") or "").history(
             thread_id,
+            limit=None if filter or checkpoint_id else limit,
             before=(get_checkpoint_id(before) or None) if before else None,
             below=given.get("checkpoint_ns") is None,
             order="id",
@@ -280,11 +281,10 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
         wanted: Mapping[str, Any] | None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield those checkpoints of a batch whose metadata matches, in their order."""
-        for namespace, thread_id, ids in records.group_by_log(batch):
-            async for one in self._checkpointer_of(namespace).snapshots(thread_id, ids):
-                if records.matches_metadata(self.serde, one.state, wanted):
-                    checkpoint_ns = records.checkpoint_ns_of(self.serde, namespace, one.state)
-                    yield self._to_tuple(thread_id, checkpoint_ns, one)
+        async for info, one in self.checkpointer().snapshots_of(batch):
+            if records.matches_metadata(self.serde, one.state, wanted):
+                checkpoint_ns = records.checkpoint_ns_of(self.serde, info.namespace, one.state)
+                yield self._to_tuple(info.thread_id, checkpoint_ns, one)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]

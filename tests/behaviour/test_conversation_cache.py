@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from benchmarks.calls import counting
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import memalchemy
 from memalchemy import Conversation, Database
@@ -15,6 +19,13 @@ from memalchemy.conversations._cache import CachedConversation, ConversationCach
 from memalchemy.events import Event, subscribe
 from memalchemy.state import Message
 
+MESSAGES = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "no such role"])},
+    optional={
+        "content": st.sampled_from(["", "a", "b", ["c"], None, 1, True]),
+        "name": st.sampled_from(["ada", 1]),
+    },
+)
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"q": 1}'}}
 
 
@@ -211,3 +222,48 @@ def test_a_dropped_conversation_is_not_cached(cache: ConversationCache) -> None:
 
     assert cache.get(key("t")) is None
     assert cache.size == 0
+
+
+async def test_a_save_runs_few_calls_for_each_message_that_is_known(db: Database) -> None:
+    conversations = memalchemy.ConversationStore(db)
+    calls: list[int] = []
+    for number in (100, 300):
+        said = [{"role": "user", "content": f"message {n}"} for n in range(number)]
+        await conversations.save("t", said)
+        await conversations.load("t")
+        with counting() as found:
+            await conversations.save("t", [*map(dict, said), {"role": "user", "content": "last"}])
+        calls.append(sum(found.values()))
+
+    few, many = calls
+    assert many - few <= 2 * 200 + 20
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(saves=st.lists(st.lists(MESSAGES, max_size=6), max_size=4))
+async def test_what_is_saved_over_known_messages_is_what_is_loaded(
+    db: Database, saves: list[list[dict[str, Any]]]
+) -> None:
+    thread_id = uuid4().hex
+    for said in saves:
+        known, new = (conversation(db, one) for one in (thread_id, uuid4().hex))
+        await known.messages()
+        outcomes = []
+        for each in (known, new):
+            try:
+                await each.restore([dict(message) for message in said])
+                outcomes.append([message.to_record() for message in await each.history()])
+            except (TypeError, ValueError) as error:
+                outcomes.append(type(error))
+        assert outcomes[0] == outcomes[1]
+
+
+async def test_a_role_that_only_another_object_allows_is_refused_though_it_is_known(
+    db: Database,
+) -> None:
+    said = [{"role": "critic", "content": "weak"}]
+    await conversation(db, roles=["critic"]).restore(said)
+    await conversation(db, roles=["critic"]).messages()
+
+    with pytest.raises(ValueError, match="critic"):
+        await conversation(db).restore(said)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.calls import counting
 from cryptography.fernet import Fernet
 from lazybridge.store import Store as Theirs
 from lazybridge.store.encryption import EncryptedStoreAdapter
@@ -27,7 +28,7 @@ from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database, MemalchemyError, NotSerialisable, Store, sync
 from memalchemy.collections import ABSENT
-from memalchemy.integrations.lazybridge import MemalchemyStore
+from memalchemy.integrations.lazybridge import MemalchemyStore, _storable
 
 
 @pytest.fixture
@@ -297,7 +298,7 @@ def test_threads_on_one_store_that_compare_and_swap_lose_no_count(
 COUNTING = """
 import json, sys
 from memalchemy import Database
-from memalchemy.integrations.lazybridge import MemalchemyStore
+from memalchemy.integrations.lazybridge import MemalchemyStore, _storable
 
 url, tenant = json.loads(sys.argv[1])
 with MemalchemyStore(Database(url, tenant=tenant)) as store:
@@ -379,3 +380,16 @@ def test_a_memory_is_found_by_the_words_of_every_turn_that_it_holds(tmp_path: Pa
         store.write_memory("agent", turns=[], session_key="s")
         assert len(store.wait(store.memories("agent").list_checkpoints("s"))) == 1
         assert threads("word49x") == threads("word0x") == set()
+
+
+def test_a_memory_is_converted_with_few_calls_for_each_turn(store: MemalchemyStore) -> None:
+    calls: list[int] = []
+    for number in (100, 300):
+        turns = [{"user": f"u{n}", "assistant": "a", "token_estimate": n} for n in range(number)]
+        with counting() as found:
+            # The conversion is called where the coroutine runs; its calls are those of one file.
+            _storable({"turns": turns, "summary": "", "updated_at": 1.5})
+        calls.append(sum(found.values()))
+
+    few, many = calls
+    assert many - few <= 2 * 200

@@ -110,6 +110,12 @@ async def read_with_summary(
     return conversation
 
 
+def known_records(log: ThreadLog, thread_id: str) -> Sequence[CachedRecord]:
+    """Return the records that are cached of a conversation, which may have others by now."""
+    cached = shared(log.db, ConversationCache).get(_cache_key(log, thread_id))
+    return () if cached is None else cached.records
+
+
 def cache_conversation(log: ThreadLog, thread_id: str, conversation: CachedConversation) -> None:
     """Cache what was read in a transaction that has been committed since."""
     shared(log.db, ConversationCache).put(_cache_key(log, thread_id), conversation)

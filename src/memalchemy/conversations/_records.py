@@ -46,6 +46,29 @@ def to_record(message: Any, roles: frozenset[str] = ROLES) -> dict[str, Any]:
     return record
 
 
+def to_records(
+    messages: Sequence[Any], roles: frozenset[str], known: Sequence[CachedRecord]
+) -> list[dict[str, Any]]:
+    """Return the records of messages, as `to_record` does.
+
+    *known* are cached records. A message that equals the one at its place is that one: it was
+    checked before, and nobody changes it.
+    """
+    records: list[dict[str, Any]] = []
+    for at, message in enumerate(messages):
+        same = known[at] if at < len(known) else None
+        if (
+            isinstance(same, dict)
+            and type(message) is dict
+            and message == same
+            and same["role"] in roles
+        ):
+            records.append(same)
+        else:
+            records.append(to_record(message, roles))
+    return records
+
+
 def cached_records(records: Iterable[Any]) -> tuple[list[CachedRecord], int]:
     """Return records in a form that may be cached, and the number of characters in them.
 
@@ -82,6 +105,8 @@ def common_prefix_length(cached: Sequence[CachedRecord], records: Sequence[dict[
 
 
 def _is_same(cached: CachedRecord, record: dict[str, Any]) -> bool:
+    if cached is record:
+        return True
     if isinstance(cached, bytes):
         # Equal is not enough: True equals 1.
         return bool(decode_value(cached) == record) and cached == encode_value(record)

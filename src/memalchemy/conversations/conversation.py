@@ -24,6 +24,7 @@ from memalchemy.conversations._cache import (
     CachedConversation,
     cache_conversation,
     drop_conversation,
+    known_records,
     read_conversation,
     read_with_summary,
 )
@@ -36,6 +37,7 @@ from memalchemy.conversations._records import (
     records_from_cache,
     to_messages,
     to_record,
+    to_records,
 )
 from memalchemy.conversations._stored_summary import (
     LogMessage,
@@ -320,7 +322,8 @@ class Conversation:
             TypeError, ValueError: it is no snapshot; nothing was written.
             NotSerialisable, TooLarge: it cannot be stored; nothing was written.
         """
-        records, rest = _split_snapshot(snapshot, self._roles)
+        messages, rest = _split_snapshot(snapshot)
+        records = to_records(messages, self._roles, known_records(self.log, self.thread_id))
         if rest is None:
             await self._replace_messages(records, connection, at=occurred_at)
         elif has_no_summary(rest):
@@ -658,9 +661,9 @@ def _parse_messages(given: Sequence[Any]) -> list[Message]:
 
 
 def _split_snapshot(
-    snapshot: Mapping[str, Any] | Sequence[Any], roles: frozenset[str]
-) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """Return the records of the messages, and what a mapping holds besides; ``None`` for a list."""
+    snapshot: Mapping[str, Any] | Sequence[Any],
+) -> tuple[Sequence[Any], dict[str, Any] | None]:
+    """Return the messages, and what a mapping holds besides; ``None`` for a list."""
     rest: dict[str, Any] | None = None
     messages: Any = snapshot
     if isinstance(snapshot, Mapping):
@@ -668,4 +671,4 @@ def _split_snapshot(
         messages = snapshot.get("messages")
     if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
         raise TypeError("a conversation is a list of messages, or a mapping with messages=")
-    return [to_record(one, roles) for one in messages], rest
+    return messages, rest

@@ -201,12 +201,21 @@ class MemalchemyStore(SyncAdapter, Store):
         await sessions.save(_storable(state), session_key)
 
 
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+"""Types of values that stay as they are: most of those in a memory."""
+
+
 def _storable(value: Any) -> Any:
     """Convert *value* as LazyBridge converts it to JSON, and keep what the database can store."""
     if isinstance(value, dict):
-        return {_storable_key(key): _storable(item) for key, item in value.items()}
+        return {
+            key if type(key) is str else _storable_key(key): item
+            if type(item) in _PLAIN
+            else _storable(item)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_storable(item) for item in value]
+        return [item if type(item) in _PLAIN else _storable(item) for item in value]
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, Enum):

@@ -25,7 +25,7 @@ from lauren_ai import (
 # lauren-ai exports no name of these parts of its messages.
 from lauren_ai._transport import ContentBlock, RedactedThinkingBlock, ThinkingBlock
 
-from memalchemy.messages import ROLES, UNKNOWN_ROLE
+from memalchemy.messages import ROLES, UNKNOWN_ROLE, is_text_record
 from memalchemy.state import Message
 
 EXTRA_FIELDS = "lauren_ai"
@@ -47,8 +47,6 @@ _CLASSES: dict[str, type[Any]] = {
         DocumentContent,
     )
 }
-_TEXT_FIELDS = {"role", "content", "tool_call_id", "name"}
-
 Types = list[tuple[str, list[str | int]]]
 """Names of `_CLASSES`, each with the path to its fields, inner ones first."""
 
@@ -59,8 +57,8 @@ def to_record(message: Any) -> dict[str, Any]:
     Raises:
         TypeError: it is neither.
     """
-    if _is_record(message):
-        found: dict[str, Any] = message
+    if is_text_record(message) and message["role"] in ROLES:
+        found: dict[str, Any] = message  # the caller copies what it keeps
         return found
     types: Types = []
     plain = to_plain(message, types, [])
@@ -135,20 +133,6 @@ def _restore_at(container: Any, path: list[Any], cls: type[Any]) -> Any:
         return (*container[:key], new, *container[key + 1 :])
     container[key] = new
     return container
-
-
-def _is_record(message: Any) -> bool:
-    """Return ``True`` for a dict of a role and texts, which most messages are: it needs no change.
-
-    The caller of `to_record` copies what it keeps.
-    """
-    return (
-        type(message) is dict
-        and "role" in message
-        and message.keys() <= _TEXT_FIELDS
-        and set(map(type, message.values())) == {str}
-        and message["role"] in ROLES
-    )
 
 
 def _is_same(one: Any, other: Any) -> bool:

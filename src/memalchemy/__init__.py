@@ -129,6 +129,7 @@ wire(
     {
         "adapters": "memalchemy.integrations._declarations:DECLARATIONS",
         "column_types": "memalchemy.dialects.registry:find_column_types",
+        "dialects": "memalchemy.dialects.registry:DIALECTS",
         "reader": "memalchemy.integrations._importers:load_reader",
     }
 )

@@ -7,11 +7,11 @@ SQLite and every database that nobody knows better; PostgreSQL's and Oracle's ar
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
 from sqlalchemy import (
@@ -19,22 +19,33 @@ from sqlalchemy import (
     BigInteger,
     Cast,
     ClauseElement,
+    ColumnElement,
     DateTime,
     Dialect,
     LargeBinary,
     String,
     TypeDecorator,
     Uuid,
+    and_,
 )
 from sqlalchemy.exc import CompileError
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql import operators
 from sqlalchemy.types import TypeEngine
 
 from memalchemy._bounds import parse_metadata, parse_plain_json
 from memalchemy._wiring import wired
 from memalchemy.codec import vectors
-from memalchemy.errors import Corrupt
-from memalchemy.keys import decode_id, encode_id
+from memalchemy.errors import CapabilityMissing, Corrupt, InvalidArgument
+from memalchemy.keys import (
+    beyond_namespace,
+    check_namespace,
+    decode_id,
+    decode_namespace,
+    encode_id,
+    encode_namespace,
+)
+from memalchemy.row_conditions import MetadataComparator
 
 T = TypeVar("T")
 
@@ -206,6 +217,54 @@ class Path(Key):
         return Storage(types.string(self.length))
 
 
+class Namespace(TypeDecorator[tuple[str, ...]]):
+    """A namespace as the tuple of its parts, over a `Path` column; a text is a path already."""
+
+    impl: type[TypeEngine[Any]] = String
+    cache_ok: bool | None = True
+
+    def process_bind_param(
+        self, value: tuple[str, ...] | str | None, dialect: Dialect
+    ) -> str | None:
+        return value if value is None or isinstance(value, str) else encode_namespace(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[str, ...] | None:
+        return None if value is None else decode_namespace(value)
+
+    class Comparator(TypeDecorator.Comparator[tuple[str, ...]]):
+        """Comparisons with tuples, or with a path such as ``/users/ada/``."""
+
+        def operate(self, op: Any, *other: Any, **kwargs: Any) -> ColumnElement[Any]:
+            if op in (operators.eq, operators.ne):
+                other = tuple(map(_checked_namespace, other))
+            elif op in (operators.in_op, operators.not_in_op) and _is_collection(other[0]):
+                other = ([_checked_namespace(one) for one in other[0]],)
+            return super().operate(op, *other, **kwargs)
+
+        def below(self, namespace: Iterable[str]) -> ColumnElement[bool]:
+            """Return the condition that a row is in *namespace* or under it: a range of an index.
+
+            ``StoreItemRow.namespace.below(("users",))`` is true of ``("users",)`` and of
+            ``("users", "ada")``, and not of ``("users2",)``.
+            """
+            path = encode_namespace(namespace)
+            return and_(self.expr >= path, self.expr < beyond_namespace(path))
+
+    comparator_factory: Any = Comparator
+
+
+def _checked_namespace(given: Any) -> Any:
+    """Return what a namespace is compared with; refuse a text that is no path."""
+    if isinstance(given, str) and not (given.startswith("/") and given.endswith("/")):
+        raise InvalidArgument(f"a namespace is a tuple of texts, not {given!r}: write ({given!r},)")
+    is_sql = isinstance(given, ClauseElement) or hasattr(given, "__clause_element__")
+    return given if given is None or is_sql or isinstance(given, str) else check_namespace(given)
+
+
+def _is_collection(given: Any) -> bool:
+    return isinstance(given, (list, tuple, set, frozenset))
+
+
 class LogKey(StoredType[UUID]):
     """The key of a log (`memalchemy.keys.log_key`): ``uuid`` on PostgreSQL, 16 bytes elsewhere."""
 
@@ -238,6 +297,8 @@ class Json(StoredType[Any]):
 
     impl: type[TypeEngine[Any]] = JSON
     cache_ok: bool | None = True
+
+    comparator_factory: Any = MetadataComparator
 
     def storage(self, types: ColumnTypes) -> Storage:
         return types.json()
@@ -282,7 +343,7 @@ def _vector_comparator() -> type:
     try:
         native = import_module("pgvector.sqlalchemy").VECTOR
     except ImportError:
-        return TypeDecorator.Comparator
+        return _NoOperators
     exact = native.comparator_factory
 
     def distance(name: str) -> Callable[[Any, Any], Any]:
@@ -297,6 +358,19 @@ def _vector_comparator() -> type:
     names = ("cosine_distance", "l2_distance", "max_inner_product")
     methods = {name: distance(name) for name in names}
     return type("VectorComparator", (TypeDecorator.Comparator, exact), methods)
+
+
+class _NoOperators(TypeDecorator.Comparator[Any]):
+    """Operators of vectors without the package that has them."""
+
+    def cosine_distance(self, other: Any) -> NoReturn:
+        raise CapabilityMissing(
+            "to compare vectors in SQL needs PostgreSQL and the package pgvector: pip install "
+            "pgvector. On SQLite, which has no operators for vectors, search by "
+            "Store.search(embedding=[…])"
+        )
+
+    l2_distance = max_inner_product = l1_distance = cosine_distance
 
 
 class _AsIndexed(Cast[Any]):

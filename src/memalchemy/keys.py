@@ -226,6 +226,11 @@ def encode_namespace(parts: Iterable[str]) -> str:
     return _path_of(_strings(parts))
 
 
+def beyond_namespace(path: str) -> str:
+    """Return the end, itself excluded, of the range of all that is in or under a namespace."""
+    return path[:-1] + "0"  # the character after a slash
+
+
 class InternalNamespace(tuple[str, ...]):
     """Namespace of memalchemy's own, of one part, for items that a user can neither name nor list.
 

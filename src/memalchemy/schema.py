@@ -6,8 +6,8 @@ entries; facts, documents and key-value data are store items. Read this file and
 product.
 
 Migrations own the tables: nothing here is ever passed to ``create_all``. Host applications may
-query, join and relate these classes; rows that memalchemy does not write itself are not supported,
-with one exception: deleting a `ThreadRow` removes its log.
+query, join and relate these classes. Their sessions refuse to write rows, with one exception:
+deleting a `ThreadRow` removes its log.
 """
 
 from __future__ import annotations
@@ -32,22 +32,19 @@ from sqlalchemy import (
     UniqueConstraint,
     case,
     column,
-    event,
-    not_,
     text,
+    type_coerce,
 )
-from sqlalchemy.orm import (
-    DeclarativeBase,
-    Mapped,
-    ORMExecuteState,
-    Session,
-    mapped_column,
-    relationship,
-    with_loader_criteria,
-)
+from sqlalchemy.ext.asyncio import AsyncAttrs
+from sqlalchemy.ext.hybrid import hybrid_property
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-from memalchemy.column_types import Json, Key, LogKey, Path, Payload, UtcDateTime, Vector
-from memalchemy.row_decoding import decode
+from memalchemy.column_types import Json, Key, LogKey, Namespace, Path, Payload, UtcDateTime, Vector
+from memalchemy.keys import decode_namespace
+from memalchemy.row_conditions import ItemField
+from memalchemy.row_decoding import Keys, decode, load_state
+from memalchemy.session_rules import INTERNAL_ROWS as INTERNAL_ROWS
+from memalchemy.session_rules import hide_internal_items, refuse_writes
 
 # Lengths are in characters; the API holds ids to byte limits so that the longest composite key
 # stays under the 2,704 bytes of a PostgreSQL index row and the 6,398 of an Oracle one.
@@ -55,7 +52,7 @@ TENANT, THREAD, NAMESPACE, NAME, ENTRY_KEY = Key(64), Key(510), Path(512), Key(2
 SIGNATURE = LargeBinary(80)
 
 
-class Base(DeclarativeBase):
+class Base(AsyncAttrs, DeclarativeBase):
     metadata: ClassVar[MetaData] = MetaData(
         naming_convention={
             "pk": "pk_%(table_name)s",
@@ -67,12 +64,31 @@ class Base(DeclarativeBase):
     )
 
 
+refuse_writes(Base)
+
+
+class _HasNamespace:
+    """A row with a namespace, which is stored as its path."""
+
+    path: Any
+
+    @hybrid_property
+    def namespace(self) -> tuple[str, ...]:
+        """The namespace as a tuple, in queries too, where it has ``below(namespace)``."""
+        return decode_namespace(self.path)
+
+    @namespace.inplace.expression
+    @classmethod
+    def _namespace_in_queries(cls) -> Any:
+        return type_coerce(cls.path, Namespace())
+
+
 def _partial_index_options(condition: str) -> dict[str, Any]:
     """A partial index, on the databases that have partial indexes."""
     return {"postgresql_where": text(condition), "sqlite_where": text(condition)}
 
 
-class ThreadRow(Base):
+class ThreadRow(_HasNamespace, Base):
     """The head of one log. Locking this row is locking the log."""
 
     __tablename__ = "threads"
@@ -81,7 +97,8 @@ class ThreadRow(Base):
     """Made of the three below by `memalchemy.keys.log_key`."""
     tenant: Mapped[str] = mapped_column(TENANT)
     thread_id: Mapped[str] = mapped_column(THREAD)
-    namespace: Mapped[str] = mapped_column(NAMESPACE)
+    path: Mapped[str] = mapped_column("namespace", NAMESPACE)
+    """The namespace as it is stored: ``/``, ``/users/ada/``."""
     next_seq: Mapped[int] = mapped_column(BigInteger)
     """The position that the next row of the log takes."""
     version: Mapped[int] = mapped_column(BigInteger)
@@ -173,6 +190,21 @@ class CheckpointRow(Base):
     )
     """The row that holds the state."""
 
+    @property
+    def decoded(self) -> dict[str, Any]:
+        """The state, by one query of the row's session, whatever it is based on.
+
+        In an `AsyncSession` it is ``await row.awaitable_attrs.decoded``.
+        """
+        return self.state()
+
+    def state(self, *, keys: Keys = None) -> dict[str, Any]:
+        """Return `decoded`, with the *keys* of an encrypted tenant.
+
+        In an `AsyncSession` it is ``await session.run_sync(lambda _: row.state(keys=keys))``.
+        """
+        return load_state(self, DeltaRow.__table__, keys)
+
     __table_args__: Any = (
         UniqueConstraint("log_id", "checkpoint_id"),
         Index(
@@ -244,7 +276,10 @@ class DeltaRow(Base):
 
     @property
     def decoded(self) -> Any:
-        """The value of an entry, a write or a snapshot; `memalchemy.decode` takes keys, deltas."""
+        """The value of an entry, a write or a state; `memalchemy.decode` takes keys.
+
+        A state that is a difference is loaded by one query of the row's session.
+        """
         return decode(self)
 
     __table_args__: Any = (
@@ -284,7 +319,7 @@ class DeltaRow(Base):
     )
 
 
-class StoreItemRow(Base):
+class StoreItemRow(_HasNamespace, Base):
     """A value under (namespace, key).
 
     Namespaces that begin with ``/~`` are the library's own, such as the counters of changes under
@@ -294,7 +329,7 @@ class StoreItemRow(Base):
     __tablename__ = "store_items"
 
     tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
-    namespace: Mapped[str] = mapped_column(NAMESPACE, primary_key=True)
+    path: Mapped[str] = mapped_column("namespace", NAMESPACE, primary_key=True)
     key: Mapped[str] = mapped_column(NAME, primary_key=True)
     meta: Mapped[dict[str, Any]] = mapped_column(Json)
     version: Mapped[int] = mapped_column(BigInteger)
@@ -312,6 +347,14 @@ class StoreItemRow(Base):
     value: Mapped[bytes] = mapped_column(Payload)
 
     embeddings: Mapped[list[EmbeddingRow]] = relationship(viewonly=True, back_populates="item")
+
+    @classmethod
+    def field(cls, name: str) -> ItemField:
+        """Return a scalar field of the value or the metadata, to compare in a query.
+
+        ``select(StoreItemRow).where(StoreItemRow.field("price") > 3)``; see `ItemField`.
+        """
+        return ItemField(cls.key, name)
 
     @property
     def decoded(self) -> Any:
@@ -332,13 +375,13 @@ class StoreItemRow(Base):
     )
 
 
-class EmbeddingRow(Base):
+class EmbeddingRow(_HasNamespace, Base):
     """A vector of an item: one for each (field, model, part). Dimensions are mixed in one table."""
 
     __tablename__ = "embeddings"
 
     tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
-    namespace: Mapped[str] = mapped_column(NAMESPACE, primary_key=True)
+    path: Mapped[str] = mapped_column("namespace", NAMESPACE, primary_key=True)
     key: Mapped[str] = mapped_column(NAME, primary_key=True)
     field: Mapped[str] = mapped_column(Key(128), primary_key=True)
     model: Mapped[str] = mapped_column(Key(128), primary_key=True)
@@ -365,24 +408,4 @@ class EmbeddingRow(Base):
     )
 
 
-INTERNAL_ROWS = "memalchemy_internal_rows"
-"""The execution option with which a session's query sees memalchemy's own store items, too."""
-
-
-@event.listens_for(Session, "do_orm_execute")
-def _hide_internal_rows(state: ORMExecuteState) -> None:
-    """Leave memalchemy's own items out of what sessions select, unless a query asks for them."""
-    if (
-        not state.is_select
-        or state.is_column_load
-        or state.is_relationship_load
-        or state.execution_options.get(INTERNAL_ROWS)
-    ):
-        return
-    state.statement = state.statement.options(_VISIBLE_ITEMS)
-
-
-# A user's ~ is written ~0 in a namespace, so a letter after it is memalchemy's own.
-_VISIBLE_ITEMS = with_loader_criteria(
-    StoreItemRow, not_(StoreItemRow.namespace.between("/~a", "/~{")), include_aliases=True
-)
+hide_internal_items(StoreItemRow)

@@ -82,6 +82,7 @@ async def test_a_delta_alone_says_how_to_read_it(
         mine = select(DeltaRow).where(DeltaRow.tenant == db.tenant)
         mine = mine.options(undefer(DeltaRow.payload))
         row = session.scalars(mine.where(DeltaRow.base_seq.is_not(None))).one()
+        session.expunge(row)
         return decoded(row, default_keys)
 
     with pytest.raises(CapabilityMissing, match=r"Checkpointer\.load"):

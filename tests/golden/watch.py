@@ -29,6 +29,7 @@ _DIRECT = (
     "memalchemy.database",  # BEGIN, PRAGMA, the server's version
     "memalchemy.maintenance.distribution",  # Citus' functions
     "memalchemy.maintenance.tenants",  # row-level security
+    "memalchemy.row_decoding",  # the rows of a state that a row in a host's session loads
     "memalchemy.sync.host",  # what a host's session begins when it is asked for its connection
 )
 _BELOW = ("memalchemy.database.compiled", "memalchemy.database.direct_connection")

@@ -8,7 +8,7 @@ and a range is a set of prefixes. A filter looks for these first and then tests 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -36,6 +36,9 @@ _DIGITS = {"n": 16, "t": 20, "i": 16, "d": 8}
 
 Of a text these are its first ten bytes, and a hash of a longer one follows.
 """
+
+ORDERED_BYTES = _DIGITS["t"] // 2
+"""The first bytes of a text by which its words have an order."""
 
 
 def field_terms(value: Any, metadata: Mapping[str, Any], named: Collection[str] = ()) -> str | None:
@@ -104,12 +107,13 @@ class FieldTerms:
     """Words of an item whose field may have one of several values, or one in a range.
 
     The item has one of ``words``, or one that begins with one of ``prefixes``; or it has `OTHERS`,
-    unless it also has ``mark``, which says that this field has words.
+    unless it also has ``mark``, which says that this field has words. With ``mark`` ``None`` an
+    item that has only `OTHERS` is left out.
     """
 
     words: tuple[str, ...]
     prefixes: tuple[str, ...]
-    mark: str
+    mark: str | None
 
     @classmethod
     def of(cls, path: str, values: Iterable[Any]) -> FieldTerms:
@@ -118,18 +122,30 @@ class FieldTerms:
         return cls(tuple(word for word in words if word is not None), (), _mark_of_field(path))
 
     @classmethod
-    def between(cls, path: str, low: Any, high: Any) -> FieldTerms:
+    def any(cls, path: str) -> FieldTerms:
+        """Create them for all values of a field."""
+        return cls((), (_start_of_terms(path),), _mark_of_field(path))
+
+    def certain(self) -> FieldTerms:
+        """Return them without the items of which only the value tells what the field has."""
+        return replace(self, mark=None)
+
+    @classmethod
+    def between(cls, path: str, low: Any, high: Any, *, ends: bool = True) -> FieldTerms:
         """Create them for a range, its ends included; ``None`` is an end that is open.
 
-        The ends are numbers, texts, datetimes with a zone or dates, and both of one kind.
+        The ends are numbers, texts, datetimes with a zone or dates, and both of one kind. Without
+        *ends*, what has the word of an end is left out.
         """
-        ends = [None if end is None else _spelling(end) for end in (low, high)]
-        kind = next(end[0] for end in ends if end)
+        spelled = [None if end is None else _spelling(end) for end in (low, high)]
+        kind = next(end[0] for end in spelled if end)
         digits = _DIGITS[kind]
         lowest, highest = (
             int(end[1 : digits + 1], 16) if end else widest
-            for end, widest in zip(ends, (0, 16**digits - 1), strict=True)
+            for end, widest in zip(spelled, (0, 16**digits - 1), strict=True)
         )
+        if not ends:
+            lowest, highest = lowest + (low is not None), highest - (high is not None)
         start = _start_of_terms(path) + kind
         return cls(
             (),

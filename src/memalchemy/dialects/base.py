@@ -344,6 +344,17 @@ class TextIndexes:
         """
         raise NotImplementedError
 
+    def has_fields(self, items: Any, query: ColumnElement[str]) -> ColumnElement[bool]:
+        """Return the condition that *items*, the table or an alias, have the words of a query.
+
+        *query* is what `field_query` returns. Not called unless it `indexes_fields`.
+        """
+        raise NotImplementedError
+
+    def field_query(self, field: FieldTerms) -> str:
+        """Return the query of the index for the items whose field may have a wanted value."""
+        raise NotImplementedError
+
     def limit_pending(self, rows: Select[Any]) -> Select[Any]:
         """Return *rows*, to insert singly, so that words which an index has put off stay few."""
         return rows

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import ColumnElement, and_, bindparam
 
+from memalchemy.keys import beyond_namespace
+
 Live: TypeAlias = Callable[[Any], ColumnElement[bool]]
 """A function that returns the condition on a table of logs that they are live."""
 
@@ -31,5 +33,5 @@ def namespace_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:
     """Return the binds of `in_namespace` for an encoded namespace, with which all below begins."""
     binds: dict[str, Any] = {"k_tenant": tenant, "k_namespace": path}
     if below:
-        binds["k_beyond"] = path[:-1] + "0"  # the character after a slash
+        binds["k_beyond"] = beyond_namespace(path)
     return binds

@@ -193,14 +193,14 @@ class SQLiteStatements(Statements):
         return select(literal_column("1")).select_from(each).where(*match).exists()
 
     def json_may_equal(self, owner: Table, kind: str) -> ColumnElement[bool] | None:
-        if owner.name != "checkpoints":  # the only table with an index of its metadata
+        # The only table with an index of its metadata, under whatever name a query has it.
+        if getattr(getattr(owner, "element", owner), "name", None) != "checkpoints":
             return None
         index = table("checkpoints_meta", column("rowid"))
         wanted = select(index.c.rowid).where(
             literal_column("checkpoints_meta").bool_op("MATCH")(_metadata_term(kind))
         )
-        rowid: ColumnElement[int] = literal_column(f"{owner.name}.rowid")
-        return rowid.in_(wanted)
+        return _rowid_of(owner).in_(wanted)
 
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         parameters: dict[str, Any] = {"match_key": key}
@@ -226,6 +226,13 @@ class SQLiteStatements(Statements):
     def rowid(self, table: Table) -> ColumnElement[int] | None:
         # Kept by VACUUM too, where a table has an index; and rows lie in this order.
         return literal_column(f"{table.name}.rowid", Integer)
+
+
+def _rowid_of(owner: Any) -> ColumnElement[int]:
+    """Return the rowid of a table or of an alias, which none of the mapped columns is."""
+    rowid = column("rowid", Integer)
+    rowid.table = owner
+    return rowid
 
 
 def _is_bytes(type_: Any) -> bool:
@@ -416,11 +423,19 @@ class SQLiteTextIndexes(TextIndexes):
         # The path of a namespace begins those of all below it, in hexadecimal too.
         word = f"{encode_id(tenant)}\x1f{path}".encode().hex()
         scope = f'scope : "x{word}"{" *" if below else ""}'
-        wanted = [f"field_terms : ({' OR '.join(_queries_of_field(one))})" for one in fields]
+        wanted = list(map(self.field_query, fields))
         return {
             "scope": " AND ".join([scope, *wanted]),
             "fields": "".join(f"{one} AND " for one in wanted),
         }
+
+    def has_fields(self, items: Any, query: ColumnElement[str]) -> ColumnElement[bool]:
+        index = table("store_items_search", column("rowid"))
+        found = literal_column("store_items_search").bool_op("MATCH")(query)
+        return _rowid_of(items).in_(select(index.c.rowid).where(found))
+
+    def field_query(self, field: FieldTerms) -> str:
+        return f"field_terms : ({' OR '.join(_queries_of_field(field))})"
 
     def purge(self, index: str) -> Executable | None:
         # FTS5 only marks words as deleted; they stay in its segments until those are merged.
@@ -479,7 +494,8 @@ def _queries_of_field(field: FieldTerms) -> Iterator[str]:
     """Yield the queries of FTS5 of which an item answers one, if its field may be as wanted."""
     yield from (f'"{word}"' for word in field.words)
     yield from (f'"{prefix}" *' for prefix in field.prefixes)
-    yield f'("{OTHERS}" NOT "{field.mark}")'
+    if field.mark is not None:
+        yield f'("{OTHERS}" NOT "{field.mark}")'
 
 
 def _first_words_query(column: str) -> str:

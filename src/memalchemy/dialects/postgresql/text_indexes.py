@@ -100,8 +100,14 @@ class PostgreSQLTextIndexes(TextIndexes):
         # The word that the index has for a tenant's namespace; in quotes it is data to a tsquery.
         word = f"\x1f{encode_id(tenant)}\x1f{path}".replace("\\", "\\\\").replace("'", "''")
         conditions = [f"'{word}'{':*' if below else ''}"]
-        conditions += (f"({' | '.join(_tsqueries_of_field(one))})" for one in fields)
+        conditions += map(self.field_query, fields)
         return {"scope": " & ".join(conditions)}
+
+    def has_fields(self, items: Any, query: ColumnElement[str]) -> ColumnElement[bool]:
+        return _item_vector(items).bool_op("@@")(cast(query, TSQUERY))
+
+    def field_query(self, field: FieldTerms) -> str:
+        return f"({' | '.join(_tsqueries_of_field(field))})"
 
     def limit_pending(self, rows: Select[Any]) -> Select[Any]:
         # The setting is the transaction's, and is made before the row is inserted.
@@ -160,7 +166,8 @@ def _tsqueries_of_field(field: FieldTerms) -> Iterator[str]:
     """Yield the tsqueries of which an item matches one, if its field may be as wanted."""
     yield from field.words
     yield from (f"{prefix}:*" for prefix in field.prefixes)
-    yield f"({OTHERS} & !{field.mark})"
+    if field.mark is not None:
+        yield f"({OTHERS} & !{field.mark})"
 
 
 def item_hits_where(

@@ -1,0 +1,258 @@
+"""Conditions of a host's queries that an index answers: on metadata, and on fields of items.
+
+They compile to the conditions of the library's own reads, which the dialect of the database builds:
+`Statements.json_equals` and `json_may_equal` on metadata, `TextIndexes.has_fields` on items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BinaryExpression,
+    BindParameter,
+    Boolean,
+    ClauseElement,
+    ColumnClause,
+    ColumnElement,
+    Dialect,
+    Text,
+    TypeDecorator,
+    and_,
+    bindparam,
+    false,
+    not_,
+    or_,
+)
+from sqlalchemy.exc import CompileError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.visitors import replacement_traverse
+
+from memalchemy._wiring import wired
+from memalchemy.codec.field_terms import ORDERED_BYTES, FieldTerms
+from memalchemy.errors import InvalidArgument
+from memalchemy.filters import Filter
+from memalchemy.metadata import check_metadata, kind_of
+
+# --- Metadata ------------------------------------------------------------------------------------
+
+
+class _MetadataOperand(TypeDecorator[Any]):
+    """A value that metadata is compared with, as the dialect's `json_equals_binds` spells it."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        binds = _dialect_on(dialect.name).statements.json_equals_binds("", value, self.kind)
+        return binds.get("match_value")
+
+
+class _Condition(FunctionElement[bool]):
+    """A condition that its database's dialect spells, in parentheses."""
+
+    inherit_cache = True
+    type = Boolean()
+
+    def self_group(self, against: Any = None) -> Any:
+        # Where there is no type of booleans, SQLAlchemy would compare it with 1, and then no index
+        # answers.
+        return self
+
+
+class MetadataEquals(_Condition):
+    """The condition that metadata has a key with a value; numbers compare as numbers."""
+
+    inherit_cache = True
+    name = "metadata_equals"
+
+    def __init__(self, meta: ColumnElement[Any], key: str, value: Any) -> None:
+        ((key, value),) = check_metadata({key: value}).items()
+        operand = _MetadataOperand(kind_of(value))
+        super().__init__(
+            meta,
+            bindparam(None, key, type_=Text(), unique=True),
+            bindparam(None, value, type_=operand, unique=True),
+        )
+
+
+@compiles(MetadataEquals)
+def _compile_metadata_equals(element: MetadataEquals, compiler: Any, **kw: Any) -> str:
+    meta: Any
+    operand: Any
+    meta, key, operand = element.clauses
+    statements = _dialect_on(compiler.dialect.name).statements
+    kind = operand.type.kind
+    condition: ColumnElement[bool] = statements.json_equals(meta.table, kind)
+    if (indexed := statements.json_may_equal(meta.table, kind)) is not None:
+        condition = and_(indexed, condition)
+    given = {"match_key": key, "match_value": operand}
+
+    def replace(part: Any) -> Any:
+        return given.get(part.key) if isinstance(part, BindParameter) else None
+
+    return f"({compiler.process(replacement_traverse(condition, {}, replace), **kw)})"
+
+
+class MetadataComparator(TypeDecorator.Comparator[Any], JSON.Comparator[Any]):
+    """SQLAlchemy's operators of JSON; ``meta["key"] == value`` is `MetadataEquals`.
+
+    So is ``meta["key"].in_([…])``, for each of its values. Other operators, None, and
+    ``meta["key"].as_string()`` are SQLAlchemy's own, which no index answers.
+    """
+
+    def operate(self, op: Callable[..., Any], *other: Any, **kwargs: Any) -> ColumnElement[Any]:
+        given = other[0] if other else None
+        if op is operators.eq and _is_value(given) and (found := self._key_of_metadata()):
+            return MetadataEquals(*found, given)
+        if op is operators.in_op and isinstance(given, (list, tuple, set, frozenset)):
+            found = self._key_of_metadata()
+            if found and all(map(_is_value, given)):
+                return or_(false(), *(MetadataEquals(*found, one) for one in given))
+        return super().operate(op, *other, **kwargs)
+
+    def _key_of_metadata(self) -> tuple[ColumnElement[Any], str] | None:
+        """Return the column and the key of ``meta["key"]``; ``None`` of anything else."""
+        expr: Any = self.expr
+        if not isinstance(expr, BinaryExpression) or expr.operator is not operators.json_getitem_op:
+            return None
+        key = expr.right.value if isinstance(expr.right, BindParameter) else None
+        is_column = isinstance(expr.left, ColumnClause) and expr.left.table is not None
+        return (expr.left, key) if is_column and isinstance(key, str) else None
+
+
+def _is_value(given: Any) -> bool:
+    is_sql = isinstance(given, ClauseElement) or hasattr(given, "__clause_element__")
+    return given is not None and not is_sql
+
+
+# --- Fields of items -----------------------------------------------------------------------------
+
+
+class _FieldQuery(TypeDecorator[Any]):
+    """`FieldTerms` as the query of the database's index of words."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return value if value is None else _dialect_on(dialect.name).text.field_query(value)
+
+
+class HasFields(_Condition):
+    """The condition that an item has words of fields; *column* is one of its table."""
+
+    inherit_cache = True
+    name = "has_fields"
+
+    def __init__(self, column: Any, terms: FieldTerms) -> None:
+        super().__init__(column, bindparam(None, terms, type_=_FieldQuery(), unique=True))
+
+
+@compiles(HasFields)
+def _compile_has_fields(element: HasFields, compiler: Any, **kw: Any) -> str:
+    column: Any
+    column, query = element.clauses
+    text = _dialect_on(compiler.dialect.name).text
+    if not text.indexes_fields:
+        raise CompileError(
+            f"no index of {compiler.dialect.name} answers for the fields of items: filter by "
+            "Store.list_items(filter=…) or Store.search(filter=…)"
+        )
+    return f"({compiler.process(text.has_fields(column.table, query), **kw)})"
+
+
+class ItemField:
+    """A scalar field of an item, of its value or its metadata, to compare in a query.
+
+    The name is as in the filters of `Store`: a key of the value or of the metadata, or a JSON
+    pointer such as ``/author/name``. The comparisons are those of the words that the item's row has
+    for its fields, and an index answers them:
+
+    - Numbers compare as 64-bit floats. Texts are equal or not as a whole, and are ordered against a
+      text of fewer than ten bytes.
+    - An item without the field is found by no comparison, ``!=`` included; ``== None`` finds one
+      whose field is None.
+    - An item that has no words for its fields is not found: it is encrypted without
+      ``readable=["fields"]``, or has over 64 fields and `Store` was not told to index this one.
+    """
+
+    def __init__(self, column: Any, name: str) -> None:
+        self._column = column
+        self._name = name
+
+    def __eq__(self, value: object) -> ColumnElement[bool]:  # type: ignore[override]
+        return self.in_([value])
+
+    def __ne__(self, value: object) -> ColumnElement[bool]:  # type: ignore[override]
+        return self.not_in([value])
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __gt__(self, value: Any) -> ColumnElement[bool]:
+        return self._in_range("$gt", value)
+
+    def __ge__(self, value: Any) -> ColumnElement[bool]:
+        return self._in_range("$gte", value)
+
+    def __lt__(self, value: Any) -> ColumnElement[bool]:
+        return self._in_range("$lt", value)
+
+    def __le__(self, value: Any) -> ColumnElement[bool]:
+        return self._in_range("$lte", value)
+
+    def between(self, low: Any, high: Any) -> ColumnElement[bool]:
+        """Return the condition that the field is in a range, its ends included."""
+        return and_(self >= low, self <= high)
+
+    def in_(self, values: Iterable[Any]) -> ColumnElement[bool]:
+        """Return the condition that the field has one of the scalars in *values*."""
+        wanted = list(values)
+        terms = FieldTerms.of(*self._read({"$in": wanted})).certain() if wanted else None
+        return HasFields(self._column, terms) if terms and terms.words else false()
+
+    def not_in(self, values: Iterable[Any]) -> ColumnElement[bool]:
+        """Return the condition that the field is there, and has none of the scalars in *values*."""
+        return and_(self.exists(), not_(self.in_(values)))
+
+    def exists(self) -> ColumnElement[bool]:
+        """Return the condition that the item has the field."""
+        path, _ = self._read({"$eq": None})
+        return HasFields(self._column, FieldTerms.any(path).certain())
+
+    def _in_range(self, operator: str, value: Any) -> ColumnElement[bool]:
+        path, low, high = self._read({operator: value})
+        if isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) >= ORDERED_BYTES:
+            raise InvalidArgument(
+                f"the words of fields order texts by their first {ORDERED_BYTES} bytes: compare "
+                f"{self._name!r} with a shorter text, or filter by Store.list_items(filter=…)"
+            )
+        terms = FieldTerms.between(path, low, high, ends=operator in ("$gte", "$lte")).certain()
+        return HasFields(self._column, terms) if terms.prefixes else false()
+
+    def _read(self, comparison: dict[str, Any]) -> tuple[Any, ...]:
+        """Return what the filter of one comparison tells an index: `Filter` checks its operand."""
+        read = Filter.parse({self._name: comparison})
+        assert read is not None  # there is a field
+        for told in (*read.equalities(), *read.ranges()):
+            return told
+        raise InvalidArgument(
+            f"no index answers this for the field {self._name!r}: compare it with a number, a "
+            "text, a boolean or None, and name no place in an array"
+        )
+
+
+def _dialect_on(sqlalchemy_name: str) -> Any:
+    """Return memalchemy's dialect for SQLAlchemy's dialect of that name."""
+    found = wired("dialects").on(sqlalchemy_name)
+    if not found:
+        raise CompileError(f"memalchemy does not work on {sqlalchemy_name!r}")
+    return found[0]

@@ -23,6 +23,8 @@ from alembic.migration import MigrationContext
 from programs import CHECKOUT, alembic
 
 from memalchemy import Checkpointer, Database, MemalchemyError, migrate
+from memalchemy.dialects import dialect_of
+from memalchemy.migrate import views
 from servers import Postgres
 
 HOST = Path(__file__).with_name("host_app")
@@ -396,3 +398,20 @@ def with_search_path(url: str, path: str) -> str:
         .update_query_dict({"options": f"-csearch_path={path}"})
         .render_as_string(hide_password=False)
     )
+
+
+def test_the_views_are_in_nobodys_way(host: Callable[..., str], fresh_url: str) -> None:
+    def make(connection: sa.Connection) -> None:
+        views.create(connection, dialect_of(connection))
+
+    async def main() -> None:
+        async with Database(fresh_url) as db:
+            await db.run_sync(make)
+
+    host("upgrade", "heads")
+    asyncio.run(main())
+
+    host("check")
+    host("upgrade", "heads")
+    host("downgrade", "base")
+    assert query(fresh_url, f"SELECT count(*) FROM {views.VIEWS[0]}") == [(0,)]

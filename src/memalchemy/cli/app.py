@@ -45,6 +45,7 @@ from memalchemy.cli.commands import (
     tenants,
     vacuum,
     verify,
+    views,
     words,
 )
 from memalchemy.cli.options import CommonOptions
@@ -135,6 +136,7 @@ for _command in (
     schema.current,
     schema.grants,
     schema.distribute,
+    views.views,
     import_.import_,
     export.export,
     inspector.inspect,

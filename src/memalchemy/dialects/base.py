@@ -47,6 +47,7 @@ from memalchemy.codec.tokens import Term
 from memalchemy.column_types import ColumnTypes, Vector
 from memalchemy.dialects.namespace_range import Live
 from memalchemy.dialects.urls import Target
+from memalchemy.dialects.views import Views
 from memalchemy.errors import CapabilityMissing
 from memalchemy.schema import Base
 from memalchemy.variants import CITUS, NO_UPSERT, ONE_STATEMENT
@@ -749,6 +750,7 @@ class Dialect:
         advice: sentences on what to do about errors, by the code that `classify` returns.
         column_types: the types in which the database stores the columns of the schema.
         row_level_security: policies between tenants, where the database has it.
+        views: the SQL of the views that people ask for.
         cluster: spreading the tables over nodes, where the database may be on a cluster.
     """
 
@@ -773,6 +775,7 @@ class Dialect:
     vectors: Vectors
     maintenance: Maintenance
     row_level_security: RowLevelSecurity | None = None
+    views: Views = Views()
     cluster: Cluster | None = None
 
     def __str__(self) -> str:

@@ -89,6 +89,7 @@ from memalchemy.dialects.urls import (
     require_driver,
     single_value,
 )
+from memalchemy.dialects.views import OracleViews, Views
 from memalchemy.errors import CapabilityMissing, TooLarge, UnknownURL
 from memalchemy.schema import Base, DeltaRow, StoreItemRow, ThreadRow
 from memalchemy.variants import NO_UPSERT
@@ -598,6 +599,7 @@ class Oracle(Dialect):
     text: TextIndexes = OracleTextIndexes()
     vectors: Vectors = OracleVectors()
     maintenance: Maintenance = OracleMaintenance()
+    views: Views = OracleViews()
 
     def read_url(self, url: URL, driver: str) -> Target:
         if driver not in ("", "oracledb", "oracledb_async"):

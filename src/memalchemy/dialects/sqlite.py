@@ -62,6 +62,7 @@ from memalchemy.dialects.base import (
 )
 from memalchemy.dialects.namespace_range import Live
 from memalchemy.dialects.urls import EXPECTED, Target, display_path, single_value
+from memalchemy.dialects.views import SQLiteViews, Views
 from memalchemy.errors import UnknownURL
 from memalchemy.keys import encode_id
 from memalchemy.schema import NAME, NAMESPACE, TENANT, Base
@@ -675,6 +676,7 @@ class SQLite(Dialect):
     text: TextIndexes = SQLiteTextIndexes()
     vectors: Vectors = SQLiteVectors()
     maintenance: Maintenance = SQLiteMaintenance()
+    views: Views = SQLiteViews()
 
     def read_url(self, url: URL, driver: str) -> Target:
         if driver not in ("", "aiosqlite", "pysqlite"):

@@ -26,7 +26,7 @@ from memalchemy.errors import (
     VersionTableLost,
 )
 from memalchemy.events import statements_are_observed
-from memalchemy.migrate import house_rows
+from memalchemy.migrate import house_rows, views
 from memalchemy.migrate.words_version import words_note
 from memalchemy.schema import Base
 
@@ -212,6 +212,7 @@ def upgrade(
         dialect,
         lambda heads, _: _steps_to(revision, heads),
         {"memalchemy_pgvector": native},
+        changes=found != head(),
     )
     if native:
         dialect.vectors.convert_bytes(connection, schema)
@@ -370,6 +371,8 @@ def _run_steps(
     ours: Dialect,
     moves: Callable[[Any, MigrationContext], Any],
     options: dict[str, Any],
+    *,
+    changes: bool = True,
 ) -> list[str]:
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext
@@ -378,10 +381,27 @@ def _run_steps(
     opts = context_options(schema, ours) | options
     opts |= {"fn": moves, "on_version_apply": (steps,)}
     context = MigrationContext.configure(connection, opts=opts)
-    with _alembic_is_global, Operations.context(context):
+    with _alembic_is_global, Operations.context(context), set_aside_views(context, changes=changes):
         context.run_migrations()
     note_releases(context, steps, connection.exec_driver_sql)
     return steps.ran
+
+
+@contextmanager
+def set_aside_views(migration: MigrationContext, *, changes: bool) -> Iterator[None]:
+    """Drop the views for as long as revisions run; with *changes* some do."""
+    connection = migration.connection
+    if not changes or connection is None:
+        yield
+        return
+    schema: str | None = migration.opts["memalchemy_schema"]
+    ours: Dialect = migration.opts["memalchemy_dialect"]
+    there = views.list_views(connection, schema)
+    granted = views.drop(connection, ours, schema)
+    yield
+    # An older revision may lack what the views of this release read.
+    if there and current(connection, schema=schema) == head():
+        views.create(connection, ours, schema, granted=granted)
 
 
 def write_script(

@@ -20,9 +20,11 @@ from memalchemy.migrate.chain import (
     Steps,
     command_of,
     context_options,
+    head,
     note_releases,
     offline,
     prepare_schema,
+    set_aside_views,
     upgrade,
     write_script,
 )
@@ -275,7 +277,8 @@ def run_environment(
         native = prepare_schema(connection, schema, ours)
         migration.opts["memalchemy_pgvector"] = native
     before = _describe_revision(migration)
-    with warnings.catch_warnings():
+    is_moving = command == "downgrade" or (command == "upgrade" and before != head())
+    with warnings.catch_warnings(), set_aside_views(migration, changes=is_moving):
         # What autogenerate cannot compare, the drift test does.
         warnings.filterwarnings("ignore", "autogenerate skipping|Did not recognize type 'vector'")
         context.run_migrations()

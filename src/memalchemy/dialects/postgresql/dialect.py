@@ -40,6 +40,7 @@ from memalchemy.dialects.postgresql.text_indexes import PostgreSQLTextIndexes
 from memalchemy.dialects.postgresql.urls import read_postgresql_url
 from memalchemy.dialects.postgresql.vectors import PostgreSQLVectors
 from memalchemy.dialects.urls import Target
+from memalchemy.dialects.views import PostgreSQLViews, Views
 from memalchemy.variants import ONE_STATEMENT
 
 _READ_ONLY = "default_transaction_read_only"
@@ -103,6 +104,7 @@ class PostgreSQL(Dialect):
     text: TextIndexes = PostgreSQLTextIndexes()
     vectors: Vectors = PostgreSQLVectors()
     maintenance: Maintenance = PostgreSQLMaintenance()
+    views: Views = PostgreSQLViews()
     row_level_security: RowLevelSecurity | None = PostgreSQLRowLevelSecurity()
     cluster: Cluster | None = Citus()
 

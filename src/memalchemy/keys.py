@@ -275,6 +275,13 @@ def decode_namespace(path: str) -> tuple[str, ...]:
     )
 
 
+def format_namespace(parts: Iterable[str]) -> str:
+    """Write a namespace in the shortest form that `parse_namespace` reads back."""
+    path = encode_namespace(parts)
+    needs_slashes = path.startswith("//") or path.endswith("//") or path == "/"
+    return path if needs_slashes else path[1:-1]
+
+
 def parse_namespace(text: str) -> tuple[str, ...]:
     """Read a namespace as people spell it: ``users/ada``; ``/`` is the root.
 

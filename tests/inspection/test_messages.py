@@ -12,7 +12,8 @@ import ormsgpack
 import pytest
 
 from memalchemy.contracts import Packed
-from memalchemy.inspection.messages import message, messages_of, rest_of
+from memalchemy.inspection.messages import message, rest_of
+from memalchemy.stored_messages import messages_of
 
 
 def packed(value: Any) -> Packed:

@@ -28,10 +28,10 @@ from strands.types.content import Message as StrandsMessage
 from strands.types.session import SessionMessage
 
 from memalchemy.contracts import Packed
-from memalchemy.inspection.messages import unwrapped
 from memalchemy.integrations._pydantic_ai_messages import dump_messages
 from memalchemy.integrations._values import dumped
 from memalchemy.integrations.langchain._records import message_to_record
+from memalchemy.stored_messages import unwrapped
 from memalchemy.usage import Usage, usage_of
 
 Make = Callable[[Usage], Any]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
@@ -54,11 +53,7 @@ def parse_namespace(text: str) -> tuple[str, ...]:
         return keys.parse_namespace(text)
 
 
-def format_namespace(parts: Iterable[str]) -> str:
-    """Write a namespace in the shortest form that `parse_namespace` reads back."""
-    path = keys.encode_namespace(parts)
-    needs_slashes = path.startswith("//") or path.endswith("//") or path == "/"
-    return path if needs_slashes else path[1:-1]
+format_namespace = keys.format_namespace
 
 
 def parse_version(text: str) -> int | None:

@@ -16,11 +16,12 @@ from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._log_heads import log_of
 from memalchemy.inspection._records import Record, step_record, time
 from memalchemy.inspection.inspector import Inspector
-from memalchemy.inspection.messages import message, unwrapped
+from memalchemy.inspection.messages import message
 from memalchemy.inspection.writes import INTERRUPT, NULL_TASK, RESUME, interrupts_of_write
 from memalchemy.keys import check_thread_id, decode_namespace
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
+from memalchemy.stored_messages import unwrapped
 from memalchemy.threads import entry_rows
 
 LOGS = 100

@@ -1,54 +1,27 @@
-"""Messages of any framework as records of one form, and where a state keeps its messages."""
+"""Messages as the inspector shows them, and what a state holds beside its messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-import orjson
-
-from memalchemy._bounds import parse_plain_json
-from memalchemy.adapters import ADAPTERS, ObjectForms, Path, views_of
-from memalchemy.codec.foreign_msgpack import EMPTY, ForeignObject
-from memalchemy.contracts import Packed
-from memalchemy.inspection.tree import preview, resolved, tree
-from memalchemy.messages import (
-    arguments_of,
-    content_field,
-    listed_calls,
-    parts_of,
-    read,
-    results_of,
-    role_of,
-    says_error,
-    text_of,
-    thought_of,
-    words_of,
+from memalchemy.adapters import Path, views_of
+from memalchemy.inspection.tree import preview, tree
+from memalchemy.stored_messages import (
+    Message,
+    is_empty,
+    message_record,
+    parts_of_message,
+    shallow,
+    unwrapped,
 )
 
 TEXT = 20_000
 """Characters of a text in a record; a longer text is cut."""
 
-_DEPTH = 7
-_VISITED = 20_000
-_SAMPLE = 8
-_JSON_TEXT = 64 * 1024 * 1024
-"""Characters of the longest text that is read as JSON, to look for messages in it."""
-
-_NAMES = ("messages", "chat_history", "history", "turns", "conversation")
-"""Keys of a state that are looked at first."""
-
 _BOOKKEEPING = ("~", "__")
 """Beginnings of keys of a state that are nobody's words."""
-
-_CALL_ENDS, _OUTPUT_ENDS = "_call", "_call_output"
-
-Message = dict[str, Any]
-
-
-# --- A message ----------------------------------------------------------------------------------
 
 
 def message(
@@ -61,15 +34,7 @@ def message(
     arguments and ``value`` are plain values in the place of trees.
     """
     given = unwrapped(value)
-    found = _parts_of_message(given)
-    happened = occurred_at or _time_of(given)
-    record: Message = {
-        "index": index,
-        "role": found.pop("role"),
-        "name": _name_of_speaker(given),
-        **found,
-        "occurred_at": None if happened is None else happened.isoformat(),
-    }
+    record: Message = {"index": index, **message_record(given, occurred_at)}
     if not record["role"]:
         record["text"], record["value"] = preview(given), given if whole else tree(given)
     if whole:
@@ -89,299 +54,14 @@ def message(
 def whole_texts(value: Any) -> dict[str, Any]:
     """Return the uncut text, thought and results of a message."""
     given = unwrapped(value)
-    found = _parts_of_message(given)
+    found = parts_of_message(given)
     text = found["text"] if found["role"] else preview(given, 1_000_000)
     return {"text": text, "thought": found["thought"], "results": found["results"]}
 
 
-def _parts_of_message(given: Any) -> dict[str, Any]:
-    role = role_of(given)
-    kind = read(given, "type")
-    if not role and kind == "reasoning":
-        return _message_record("assistant", "", thought_of(given), [], [])
-    if not role and isinstance(kind, str) and kind.endswith((_CALL_ENDS, _OUTPUT_ENDS)):
-        return _item_of_a_tool(given, kind)
-    if role == "assistant" and read(given, "role") is None and kind == "function_call":
-        call = _call_record(read(given, "call_id"), read(given, "name"), arguments_of(given))
-        return _message_record(role, "", "", [call], [])
-    calls: list[dict[str, Any]] = []
-    results: list[dict[str, Any]] = []
-    thoughts: list[str] = []
-    texts: list[str] = []
-    parts = parts_of(given)
-    for part in parts:
-        if part.kind == "text":
-            texts.append(words_of(part.content))
-        elif part.kind == "thought":
-            thoughts.append(part.content or "")
-        elif part.kind == "call":
-            calls.append(_call_record(part.id, part.name, part.content))
-        else:
-            results.append(
-                _result_record(part.id, part.name, _result_text(part.content), part.is_error)
-            )
-    calls += _calls_beside_content(given, [call["id"] for call in calls])
-    thoughts += [text for name in _THOUGHT_FIELDS if isinstance(text := read(given, name), str)]
-    text = "\n".join(filter(None, texts)) if parts else text_of(given)
-    if role == "tool" and not results:
-        (id_, *_) = results_of(given) or [None]
-        text = text or _result_text(read(given, content_field(given)))
-        results, text = [_result_record(id_, _name_of_speaker(given), text, says_error(given))], ""
-    return _message_record(role, text, "\n".join(filter(None, thoughts)), calls, results)
-
-
-def _calls_beside_content(given: Any, known: list[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the calls in the fields of a message whose ids are not *known* of its content."""
-    for holder in (given, read(given, "additional_kwargs")):
-        for call in listed_calls(holder):
-            id_ = read(call, "id") or read(call, "call_id")
-            if id_ is None or id_ not in known:  # of any type: nobody has checked the value
-                name = read(call, "name") or read(read(call, "function"), "name")
-                yield _call_record(id_, name, arguments_of(call))
-                known.append(id_)
-
-
-_THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
-"""Fields of a message, beside its content, that hold a thought as text."""
-
-
-def _message_record(
-    role: str,
-    text: str,
-    thought: str,
-    calls: list[dict[str, Any]],
-    results: list[dict[str, Any]],
-) -> dict[str, Any]:
-    return {"role": role, "text": text, "thought": thought, "calls": calls, "results": results}
-
-
-def _item_of_a_tool(item: Any, kind: str) -> dict[str, Any]:
-    """Return an item of OpenAI's Responses for a tool of theirs: ``web_search_call`` and others."""
-    id_ = read(item, "call_id") or read(item, "id")
-    if kind.endswith(_OUTPUT_ENDS):
-        text = _result_text(read(item, "output"))
-        return _message_record(
-            "tool", "", "", [], [_result_record(id_, kind.removesuffix("_output"), text, False)]
-        )
-    known = ("id", "call_id", "type", "status", "name")
-    arguments = arguments_of(item)
-    if arguments is None:
-        arguments = {name: value for name, value in item.items() if name not in known}
-    return _message_record(
-        "assistant", "", "", [_call_record(id_, read(item, "name") or kind, arguments)], []
-    )
-
-
-def _call_record(id_: Any, name: Any, arguments: Any) -> dict[str, Any]:
-    if isinstance(arguments, str) and arguments[:1] in ("{", "["):
-        with suppress(ValueError):
-            arguments = parse_plain_json(arguments)
-    return {"id": _to_text(id_), "name": _to_text(name), "arguments": arguments}
-
-
-def _result_record(id_: Any, name: Any, text: str, is_error: bool) -> dict[str, Any]:
-    return {"id": _to_text(id_), "name": _to_text(name), "text": text, "error": is_error}
-
-
-def _result_text(content: Any) -> str:
-    """Return the text of a tool's result: its words, or the JSON of what has none."""
-    if (words := words_of(content)) or content is None or content == "":
-        return words
-    try:
-        return orjson.dumps(content, option=orjson.OPT_INDENT_2, default=str).decode()
-    except (TypeError, orjson.JSONEncodeError):  # such as a text with lone surrogates
-        return preview(content, TEXT)
-
-
-def _to_text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _name_of_speaker(given: Any) -> str | None:
-    for name in ("name", "author", "author_name"):
-        found = read(given, name)
-        if isinstance(found, str) and found:
-            return found
-    return None
-
-
-_TIME_FIELDS = ("timestamp", "created_at", "createdAt")
-_SECONDS = range(10**8, 10**11)
-
-
-def _time_of(given: Any) -> datetime | None:
-    """Return the time that a message states, or the first of its parts."""
-    parts = read(given, "parts")
-    holders = [given, *(parts[:1] if isinstance(parts, list) else ())]
-    for holder in holders:
-        for name in _TIME_FIELDS:
-            found = read(holder, name)
-            if isinstance(found, str):
-                with suppress(ValueError, OverflowError):
-                    found = datetime.fromisoformat(found)
-            elif isinstance(found, (int, float)) and not isinstance(found, bool):
-                found = _time_of_seconds(found)
-            if isinstance(found, datetime):
-                return _to_utc(found)
-    return None
-
-
-def _time_of_seconds(number: float) -> datetime | None:
-    """Return the time that a number of seconds, or milliseconds, since 1970 stands for."""
-    for unit in (1, 1000):
-        if unit * _SECONDS.start <= number < unit * _SECONDS.stop:
-            return datetime.fromtimestamp(number / unit, UTC)
-    return None
-
-
-def _to_utc(moment: datetime) -> datetime | None:
-    if moment.tzinfo is None:
-        return moment.replace(tzinfo=UTC)
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:  # in the year 1 or 9999
-        return None
-
-
-def unwrapped(value: Any) -> Any:
-    """Return a value without the forms in which frameworks store objects, for `messages`."""
-    return _plain(value, ADAPTERS.objects())
-
-
-def _plain(value: Any, forms: ObjectForms) -> Any:
-    value = resolved(value)
-    if type(value) is ForeignObject:
-        return _plain(value.content, forms)
-    if type(value) is dict:
-        if (content := _content_of_object(value, forms)) is not value:
-            return _plain(content, forms)
-        found = {name: _plain(one, forms) for name, one in value.items()}
-        if type(role := found.get("role")) is dict and "value" in role:
-            found["role"] = role["value"]
-        return found
-    if type(value) in (list, tuple):
-        return [_plain(one, forms) for one in value]
-    return value
-
-
-# --- The messages of a state ----------------------------------------------------------------------
-
-
-def is_message(value: Any) -> bool:
-    """Return whether a value looks like a message: it has a role, and content or calls."""
-    value = _shallow(value)
-    if not isinstance(value, dict):
-        return False
-    if value.get("type") in ("reasoning", "function_call", "function_call_output"):
-        return True
-    try:
-        if not role_of(value):
-            return False
-    except TypeError:  # an unhashable type of something else
-        return False
-    return (
-        read(value, content_field(value)) is not None
-        or isinstance(value.get("message"), dict)
-        or bool(value.get("tool_calls"))
-        or value.get("content", 0) is None
-    )
-
-
-def _shallow(value: Any) -> Any:
-    """Return a value as `unwrapped` does, without looking at what is in it."""
-    forms = ADAPTERS.objects()
-    while True:
-        value = resolved(value)
-        if type(value) is ForeignObject:
-            value = value.content
-        elif type(value) is dict and (content := _content_of_object(value, forms)) is not value:
-            value = content
-        else:
-            break
-    if type(value) is dict and type(role := value.get("role")) is dict:
-        role = _shallow(role)
-        value = {**value, "role": role.get("value") if type(role) is dict else role}
-    return value
-
-
-def _content_of_object(value: dict[str, Any], forms: ObjectForms) -> Any:
-    """Return the content of the object for which a dict stands; the dict itself for none."""
-    for mark in forms:
-        if mark in value and (content := forms[mark](value)) is not value:
-            return content
-    return value
-
-
-def messages_of(state: Any, namespace: Sequence[str] = ()) -> tuple[Path, list[Any]] | None:
-    """Return the messages of a state and the path to them; ``None`` if it has none.
-
-    They are looked for under the usual names first, and then anywhere: the longest list counts.
-    """
-    state = _parse_if_json(_shallow(state))
-    if is_message_list(state):
-        return (), list(_shallow(state))
-    if isinstance(state, dict):
-        for view in views_of(namespace):
-            if (declared := view.messages(state)) is not None:
-                return declared
-        for name in _NAMES:
-            if name in state and is_message_list(state[name]):
-                return (name,), list(_shallow(state[name]))
-    return _longest_message_list(state)
-
-
-def _longest_message_list(state: Any) -> tuple[Path, list[Any]] | None:
-    best: tuple[Path, list[Any]] | None = None
-    queue: list[tuple[Path, Any]] = [((), state)]
-    visited = 0
-    while queue and visited < _VISITED:
-        path, value = queue.pop(0)
-        visited += 1
-        value = _parse_if_json(_shallow(value)) if len(path) <= 2 else _shallow(value)
-        if path and is_message_list(value):
-            if best is None or len(value) > len(best[1]):
-                best = path, list(value)
-            continue
-        if len(path) < _DEPTH:
-            if isinstance(value, dict):
-                queue += [((*path, name), one) for name, one in value.items() if _may_hold(one)]
-            elif isinstance(value, (list, tuple)):
-                queue += [((*path, at), one) for at, one in enumerate(value) if _may_hold(one)]
-    return best
-
-
-def _may_hold(value: Any) -> bool:
-    if type(value) is Packed:
-        return bool(value.data)
-    return isinstance(value, (dict, list, tuple)) or type(value) is ForeignObject or _is_json(value)
-
-
-def _is_json(value: Any) -> bool:
-    return type(value) is str and value[:1] in ("{", "[") and len(value) < _JSON_TEXT
-
-
-def _parse_if_json(value: Any) -> Any:
-    """Return the value of a text that is JSON; any other value as it is."""
-    if not _is_json(value):
-        return value
-    try:
-        return parse_plain_json(value)
-    except ValueError:
-        return value
-
-
-def is_message_list(value: Any) -> bool:
-    """Return whether a value is a list of messages, as its first and last elements tell."""
-    value = _shallow(value)
-    if not isinstance(value, (list, tuple)) or not value:
-        return False
-    some: Sequence[Any] = [*value[:_SAMPLE], *value[_SAMPLE:][-_SAMPLE:]]
-    return 2 * sum(map(is_message, some)) > len(some)
-
-
 def rest_of(state: Any, path: Path, namespace: Sequence[str] = ()) -> Any:
     """Return a state without its messages, and without what a framework keeps for itself."""
-    state = _shallow(state)
+    state = shallow(state)
     if not isinstance(state, dict):
         return None if not path else state
     own = path[0] if len(path) == 1 else None
@@ -394,8 +74,3 @@ def rest_of(state: Any, path: Path, namespace: Sequence[str] = ()) -> Any:
         and not is_empty(value)
     }
     return rest or None
-
-
-def is_empty(value: Any) -> bool:
-    """Return whether a value stands for a channel without a value."""
-    return type(value) is Packed and value.format == EMPTY

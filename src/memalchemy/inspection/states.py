@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,12 +16,12 @@ from memalchemy.database import Database
 from memalchemy.errors import NotFound
 from memalchemy.inspection._log_heads import log_of
 from memalchemy.inspection._records import Record
-from memalchemy.inspection.messages import is_empty, messages_of, unwrapped
-from memalchemy.inspection.tree import resolved, tree, value_at
+from memalchemy.inspection.tree import tree, value_at
 from memalchemy.keys import decode_namespace
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
 from memalchemy.protection.signed_reads import check_nothing_missing
+from memalchemy.stored_messages import is_empty, merge_writes, messages_of, resolved
 
 ANCESTORS = 2_000
 """Steps whose writes a state is completed from, at most."""
@@ -119,7 +119,7 @@ class States:
                     wanted.discard(name)
             if not wanted:
                 break
-        return state | {name: _merge_writes(pieces) for name, pieces in made.items()}
+        return state | {name: merge_writes(pieces) for name, pieces in made.items()}
 
     async def _list_ancestors(self, log: Log, info: CheckpointInfo) -> list[str]:
         parents: dict[str, str | None] = {}
@@ -155,23 +155,3 @@ async def read_state_tree(
     loaded = await states.load(log, info)
     node = await asyncio.to_thread(lambda: tree(value_at(loaded.state, path), offset=offset))
     return {"at": info.checkpoint_id, "path": path, "node": node}
-
-
-def _merge_writes(pieces: Sequence[Any]) -> Any:
-    """Return the value that a channel's writes add up to: lists are joined, or the last counts.
-
-    A message that has the id of an earlier one takes its place.
-    """
-    joined: list[Any] = []
-    places: dict[Any, int] = {}
-    for piece in pieces:
-        for one in piece if isinstance(piece, list) else [piece]:
-            known = unwrapped(one)
-            id_ = known.get("id") if isinstance(known, dict) else None
-            if isinstance(id_, str) and id_ in places:
-                joined[places[id_]] = one
-                continue
-            if isinstance(id_, str):
-                places[id_] = len(joined)
-            joined.append(one)
-    return joined

@@ -10,9 +10,10 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from memalchemy.codec.foreign_msgpack import ForeignObject, object_tree
+from memalchemy.codec.foreign_msgpack import ForeignObject
 from memalchemy.contracts import Packed
 from memalchemy.errors import InvalidArgument, NotFound
+from memalchemy.stored_messages import resolved
 
 CHILDREN = 100
 """Children of a node, at most."""
@@ -77,11 +78,6 @@ def value_at(value: Any, path: str) -> Any:
         key = token.replace("~1", "/").replace("~0", "~")
         value = _member(_unwrapped(value), key)
     return value
-
-
-def resolved(value: Any) -> Any:
-    """Return a packed value as its content, if that can be read; any other value as it is."""
-    return object_tree(value) if type(value) is Packed else value
 
 
 def _unwrapped(value: Any) -> Any:

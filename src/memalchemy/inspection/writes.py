@@ -15,11 +15,11 @@ from memalchemy.errors import KeyMissing, NotEncrypted
 from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._log_heads import log_of, query
 from memalchemy.inspection._records import Record
-from memalchemy.inspection.messages import unwrapped
 from memalchemy.inspection.states import States, checkpointer_of
 from memalchemy.inspection.tree import tree
 from memalchemy.log import Log
 from memalchemy.log.pending_writes import bind_write_keys
+from memalchemy.stored_messages import unwrapped
 
 SMALL = 64 * 1024
 """Bytes of pending writes that a list of steps reads."""

@@ -42,7 +42,7 @@ whole.
 """
 
 # All but the frameworks.
-EXTRAS = ".[postgres,psycopg,oracle,encryption,server,http,otel,plot]"
+EXTRAS = ".[postgres,psycopg,oracle,encryption,server,http,otel,plot,analysis]"
 # All but Oracle's, which asks for SQLAlchemy 2.1.
 LOWEST_EXTRAS = ".[postgres,encryption,server,plot]"
 # Processes that share the tests, each with a PostgreSQL of its own; a server of yours has one.

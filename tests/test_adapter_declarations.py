@@ -25,7 +25,7 @@ from memalchemy.adapters import (
     register_adapter,
 )
 from memalchemy.inspection import Inspector
-from memalchemy.inspection._internal import holds_internal_items, internal_binds, places
+from memalchemy.inspection.internal_items import holds_internal_items, internal_binds, places
 from memalchemy.inspection.store import count_items_up_to
 from memalchemy.integrations._declarations import BY_ADAPTER
 from memalchemy.keys import encode_namespace

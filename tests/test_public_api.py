@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 import memalchemy
+import memalchemy.analysis
 import memalchemy.collections
 import memalchemy.conformance
 import memalchemy.context
@@ -25,6 +26,7 @@ from memalchemy import errors
 
 PACKAGES = [
     memalchemy,
+    memalchemy.analysis,
     memalchemy.collections,
     memalchemy.conformance,
     memalchemy.context,

@@ -19,6 +19,7 @@ from memalchemy.proofs import CHECKS
 from memalchemy.statements import REGISTRY, Statement
 
 FOR = {
+    "analysis": "analysis",
     "checkpoints": "checkpoints",
     "inspection": "inspector",
     "log": "logs",

@@ -17,6 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
+import memalchemy.analysis
 import memalchemy.anchors
 import memalchemy.checkpoints
 import memalchemy.inspection

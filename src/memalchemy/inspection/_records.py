@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from memalchemy.contracts import CheckpointInfo, Entry, StoreItem
+from memalchemy.contracts import CheckpointInfo, Entry
 from memalchemy.inspection.tree import preview, tree
 from memalchemy.keys import decode_namespace
 from memalchemy.log.listing import log_sizes
@@ -79,27 +79,6 @@ def item_record(
         "preview": shown,
         "vectors": vectors,
     }
-
-
-def item_kind(item: StoreItem) -> str:
-    """Return the kind of an item, such as a fact, from its shape and its namespace."""
-    value, namespace = item.value, item.namespace
-    if isinstance(value, dict):
-        names = value.keys()
-        if {"content", "topics", "confidence", "last_seen_at"} <= names:
-            return "fact"
-        if {"task", "rollout", "completed_at"} <= names:
-            return "episode"
-        if {"type", "key", "content"} <= names and value["type"] in MEMORY_TYPES:
-            return "memory"
-        if names == {"id", "page_content", "metadata"}:
-            return "document"
-    if namespace[:1] == ("vectors",):
-        return "document"
-    return "item"
-
-
-MEMORY_TYPES = ("user", "feedback", "project", "reference")
 
 
 def item_preview(value: Any) -> str:

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.dialects import Dialect, in_namespace
-from memalchemy.inspection import _internal
+from memalchemy.inspection import internal_items
 from memalchemy.keys import MAX_NAMESPACE_BYTES
 from memalchemy.log.entries import heads_that_hold, holds, is_not_empty
 from memalchemy.log.listing import newest_first
@@ -236,8 +236,8 @@ _PATTERN = String(2 * MAX_NAMESPACE_BYTES)
 
 
 def _not_internal(places: int) -> Any:
-    """Return the condition that leaves out what `memalchemy.inspection._internal` names."""
-    patterns = [bindparam(name, type_=_PATTERN) for name in _internal.pattern_names(places)]
+    """Return the condition that leaves out what `memalchemy.inspection.internal_items` names."""
+    patterns = [bindparam(name, type_=_PATTERN) for name in internal_items.pattern_names(places)]
     return and_(*(not_(ITEMS.c.namespace.like(one, escape="\\")) for one in patterns))
 
 
@@ -246,7 +246,7 @@ def _not_internal(places: int) -> Any:
     order=("newest", "key"),
     below=(False, True),
     after=(False, True),
-    internal=_internal.PLACES,
+    internal=internal_items.PLACES,
 )
 def list_item_rows(
     dialect: Dialect, order: str, below: bool, after: bool, internal: int
@@ -278,7 +278,7 @@ def measure_item(dialect: Dialect) -> Executable:
     return select(size.label("bytes")).where(of_item(ITEMS), live_item())
 
 
-@statement(below=(False, True), internal=_internal.PLACES)
+@statement(below=(False, True), internal=internal_items.PLACES)
 def count_some_items(dialect: Dialect, below: bool, internal: int) -> Executable:
     """Count the items of a scope, up to ``p_limit``."""
     some = (
@@ -290,7 +290,7 @@ def count_some_items(dialect: Dialect, below: bool, internal: int) -> Executable
     return select(func.count().label("items")).select_from(some)
 
 
-@statement(unproven=FOUND, below=(False, True), internal=_internal.PLACES)
+@statement(unproven=FOUND, below=(False, True), internal=internal_items.PLACES)
 def changed_items(dialect: Dialect, below: bool, internal: int) -> Executable:
     """Select the items of a scope written at ``p_after`` or later, the last written first.
 

@@ -12,9 +12,9 @@ from typing import Any
 from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.database import Database
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._internal import holds_internal_items, internal_binds, places
 from memalchemy.inspection._log_heads import Namespace, query
 from memalchemy.inspection._records import Record
+from memalchemy.inspection.internal_items import holds_internal_items, internal_binds, places
 from memalchemy.inspection.store import SORTED, count_items_up_to
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log.tables import truncate_to_second

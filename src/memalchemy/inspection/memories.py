@@ -16,7 +16,8 @@ from memalchemy.database import Database
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection._log_heads import Namespace
-from memalchemy.inspection._records import MEMORY_TYPES, Record, item_preview, time
+from memalchemy.inspection._records import Record, item_preview, time
+from memalchemy.inspection.item_kinds import MEMORY_TYPES
 from memalchemy.inspection.threads import (
     after_head,
     head_cursor,

@@ -14,8 +14,8 @@ from memalchemy.codec.tokens import Term
 from memalchemy.contracts import Match, check_limit, check_match, check_query
 from memalchemy.database import READ_REPLICA, Database
 from memalchemy.errors import InvalidArgument
-from memalchemy.inspection._internal import holds_internal_items
 from memalchemy.inspection._records import Record, framework_of, time
+from memalchemy.inspection.internal_items import holds_internal_items
 from memalchemy.keys import check_namespace, check_thread_id, decode_namespace, encode_namespace
 from memalchemy.log import Log
 from memalchemy.search.ranking import ScoredRow

@@ -13,9 +13,10 @@ from memalchemy.contracts import Match, StoreItem, check_match
 from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument, KeyMissing, NotEncrypted, NotFound
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._internal import holds_internal_items, internal_binds, places
 from memalchemy.inspection._log_heads import Namespace, query
-from memalchemy.inspection._records import Record, item_kind, item_preview, item_record
+from memalchemy.inspection._records import Record, item_preview, item_record
+from memalchemy.inspection.internal_items import holds_internal_items, internal_binds, places
+from memalchemy.inspection.item_kinds import item_kind
 from memalchemy.inspection.tree import tree, value_at
 from memalchemy.keys import check_namespace, decode_namespace, encode_namespace
 from memalchemy.log.scan import run_query

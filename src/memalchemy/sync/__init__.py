@@ -84,6 +84,7 @@ _LATER: tuple[dict[str, dict[str, type[Face]]], ...] = (
         },
     },
     {"inspection": {"Inspector": Face}},
+    {"analysis": {"Analysis": Face}},
 )
 """Groups of classes that take a while to import, by their packages. One may return objects of
 another of its group, so all of a group are made with the first.
@@ -122,6 +123,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "UNSET",
+    "Analysis",
     "AnsweredByWordsWarning",
     "AuthenticationFailed",
     "CapabilityMissing",

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from memalchemy.analysis.analysis import Row
 from memalchemy.checkpoints.checkpointer import CheckpointerOptions
 from memalchemy.checkpoints.retention import ProgressCallback
 from memalchemy.codec.anchors import Anchor
@@ -121,6 +122,7 @@ from memalchemy.threads.thread_log import Made
 
 __all__ = [
     "UNSET",
+    "Analysis",
     "AnsweredByWordsWarning",
     "AuthenticationFailed",
     "CapabilityMissing",
@@ -551,6 +553,47 @@ class Database:
         *tx* is a `Transaction`; pass it as ``connection=tx``. Commits at the end of the block,
         rolls back on an exception. On SQLite other writers of this process wait meanwhile.
         """
+
+class Analysis:
+    """What is stored, of all frameworks, as rows of the tables of `memalchemy.analysis.TABLES`.
+
+        analysis = Analysis(db)
+        for batch in analysis.rows("tool_calls", framework="langgraph"):
+            for call in batch:
+                print(call["name"], call["duration_ms"])
+
+    Rows are read as the classes of memalchemy read them: with the keys of an encrypted database,
+    held to the signatures of a signed one, and of the database's tenant alone. They come in batches
+    as they are read, thread by thread, so that memory does not grow with the number of threads.
+    Threads that are written meanwhile may be read before or after. What cannot be read is passed
+    over, and `unreadable` says what it was.
+    """
+
+    def __init__(self, db: Database) -> None: ...
+    def arrow(self, table: str, **selection: Any) -> LazyIterator[Any]:
+        """Yield the rows of a table as record batches of Arrow, as `rows` does.
+
+        Raises:
+            DriverMissing: pyarrow is not installed: ``pip install 'memalchemy[analysis]'``.
+            InvalidArgument: there is no such table, or the selection makes no sense.
+        """
+
+    def rows(self, table: str, **selection: Any) -> LazyIterator[list[Row]]:
+        """Yield the rows of a table, in batches of at most 1,000.
+
+        Threads come in the order of their last write, the newest first; what a thread holds, in the
+        order in which it was stored, but a call of a tool when its result is known.
+
+        Args:
+            selection: arguments of `Selection`.
+
+        Raises:
+            InvalidArgument: there is no such table, or the selection makes no sense.
+        """
+
+    @property
+    def unreadable(self) -> list[str]:
+        """Descriptions of what was passed over so far."""
 
 class Checkpointer(Generic[State]):
     """Store every state that an agent saves, with history, branches, search and retention.

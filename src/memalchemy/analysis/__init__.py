@@ -1,0 +1,7 @@
+"""What agents did, as rows of tables, whatever framework stored it."""
+
+from memalchemy.analysis.analysis import Analysis
+from memalchemy.analysis.selection import Selection
+from memalchemy.analysis.tables import TABLES, AnalysisTable, Column
+
+__all__ = ["TABLES", "Analysis", "AnalysisTable", "Column", "Selection"]

@@ -1,0 +1,123 @@
+"""The messages that each state of a log adds, so that a message counts once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from memalchemy.adapters import views_of
+from memalchemy.contracts import CheckpointInfo, Snapshot
+from memalchemy.stored_messages import is_empty, merge_writes, messages_of, resolved, unwrapped
+
+
+@dataclass
+class _Held:
+    """What is held of a state until the states that continue it were read."""
+
+    messages: Sequence[Any] = ()
+    digests: list[bytes] = field(default_factory=list)
+    seen: Counter[bytes] = field(default_factory=Counter)
+    """The messages of the state and of those before it, each as often as one of these holds it."""
+    channels: dict[str, Any] = field(default_factory=dict)
+    """Values that the state's framework keeps in the writes of steps and not in states."""
+
+
+class AddedMessages:
+    """Reader of the states of one log, from its first to its last.
+
+    A message is new in a state if neither the state that it continues nor one before that holds it
+    as often. A state whose parent is gone, or that has none, continues the one before it. What is
+    held is of the states that others still to be read continue, and of the last one.
+
+    Args:
+        infos: the checkpoints that will be read.
+    """
+
+    def __init__(self, infos: Iterable[CheckpointInfo]) -> None:
+        listed = list(infos)
+        known = {info.checkpoint_id for info in listed}
+        self._children = Counter(info.parent_id for info in listed if info.parent_id in known)
+        self._held: dict[str, _Held] = {}
+        self._last = _Held()
+
+    def read(self, info: CheckpointInfo, snapshot: Snapshot) -> list[tuple[int, Any]]:
+        """Return the messages that a state adds, `unwrapped`, each with its place in the state."""
+        before = self._last if info.parent_id is None else self._held.get(info.parent_id)
+        before = self._last if before is None else before
+        state, channels = _with_channels_of_writes(info, snapshot.state, before)
+        found = messages_of(state, info.namespace)
+        messages = [] if found is None else found[1]
+        digests, added = [], []
+        counts: Counter[bytes] = Counter()
+        for at, message in enumerate(messages):
+            given = None
+            if at < len(before.messages) and _is_same(message, before.messages[at]):
+                digest = before.digests[at]
+            else:
+                given = unwrapped(message)
+                digest = _digest(given)
+            digests.append(digest)
+            counts[digest] += 1
+            if counts[digest] > before.seen[digest]:
+                added.append((at, unwrapped(message) if given is None else given))
+        self._hold(info, before, _Held(messages, digests, counts, channels))
+        for name in channels:
+            channels[name] = merge_writes(
+                [
+                    channels[name],
+                    *(resolved(write.value) for write in snapshot.writes if write.channel == name),
+                ]
+            )
+        return added
+
+    def _hold(self, info: CheckpointInfo, before: _Held, held: _Held) -> None:
+        parent = info.parent_id
+        if parent in self._held:
+            self._children[parent] -= 1
+            if not self._children[parent]:
+                del self._held[parent]
+        held.seen |= before.seen
+        self._last = held
+        if self._children[info.checkpoint_id]:
+            self._held[info.checkpoint_id] = held
+
+
+def _with_channels_of_writes(
+    info: CheckpointInfo, state: Any, before: _Held
+) -> tuple[Any, dict[str, Any]]:
+    """Return a state with the channels that earlier steps' writes make up, and their values."""
+    declared = {
+        name for view in views_of(info.namespace) for name in view.channels_of_writes(info.metadata)
+    }
+    channels: dict[str, Any] = {}
+    made: dict[str, Any] = {}
+    for name in declared if isinstance(state, dict) else ():
+        own = state.get(name)
+        if own is not None and not is_empty(own):
+            channels[name] = resolved(own)
+            continue
+        channels[name] = before.channels.get(name, [])
+        if own is not None:
+            made[name] = channels[name]
+    return (state | made if made else state), channels
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except (ValueError, RecursionError):  # such as an array, which is not equal as a whole
+        return False
+
+
+def _digest(given: Any) -> bytes:
+    option = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+    try:
+        spelt = orjson.dumps(given, default=repr, option=option)
+    except (TypeError, orjson.JSONEncodeError, RecursionError):
+        spelt = repr(given).encode("utf-8", "surrogatepass")
+    return blake2b(spelt, digest_size=12).digest()

@@ -1,0 +1,150 @@
+"""Rows of what a log holds: its steps, messages, calls of tools, and usage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from memalchemy.analysis._values import framework_of, json_text, text
+from memalchemy.analysis.steps import LogHead, Step
+from memalchemy.analysis.tool_calls import OpenCalls
+from memalchemy.contracts import LogInfo
+from memalchemy.keys import format_namespace
+from memalchemy.stored_messages import message_record, time_of
+from memalchemy.usage import (
+    DIMENSION_KEYS,
+    Usage,
+    dimensions_of,
+    response_id,
+    usage_of,
+    usage_of_metadata,
+)
+
+Row = dict[str, Any]
+Rows = Iterator[tuple[str, Row]]
+"""Rows, each with the name of its table."""
+
+
+def place_of(tenant: str, thread_id: str, namespace: tuple[str, ...]) -> Row:
+    """Return the columns that name a log."""
+    return {
+        "tenant": text(tenant),
+        "thread": text(thread_id),
+        "namespace": text(format_namespace(namespace)),
+        "framework": framework_of(namespace),
+    }
+
+
+def thread_row(tenant: str, info: LogInfo) -> Row:
+    """Return the row of a log."""
+    return {
+        **place_of(tenant, info.thread_id, info.namespace),
+        "checkpoints": info.checkpoints,
+        "entries": info.entries,
+        "stored_bytes": info.stored_size,
+        "created_at": info.created_at,
+        "updated_at": info.updated_at,
+        "forked_from": text(info.forked_from),
+        "metadata": json_text(info.metadata),
+        **_who(info.metadata),
+    }
+
+
+class LogRows:
+    """Rows of the steps of one log, from its first to its last."""
+
+    def __init__(self, tenant: str, head: LogHead) -> None:
+        self._log = place_of(tenant, head.thread_id, head.namespace)
+        self._who = _who(head.metadata)
+        self._calls = OpenCalls()
+        self._responses: set[str] = set()
+        """Answers whose usage was counted, of which there may be several messages."""
+
+    def of_step(self, step: Step) -> Rows:
+        """Yield the rows of a step. A call of a tool comes with its result, maybe later."""
+        who = self._who | {name: one for name, one in _who(step.metadata).items() if one}
+        place = self._log | {"step": text(step.name)}
+        yield (
+            "steps",
+            place
+            | {
+                "kind": step.kind,
+                "position": step.position,
+                "parent": text(step.parent),
+                "metadata": json_text(step.metadata),
+                "bytes": step.size,
+                **who,
+                "time": step.time,
+                "stored_at": step.stored_at,
+            },
+        )
+        stated: list[tuple[Row, Usage]] = []
+        for position, given in step.messages:
+            record = message_record(given)
+            shared = place | {"position": position} | who | {"time": time_of(given) or step.time}
+            if record["role"] == "assistant" and shared["agent"] is None:
+                shared["agent"] = text(record["name"])
+            if record["role"]:
+                name = record["name"] or next(map(self._calls.name_of, record["results"]), None)
+                yield "messages", _message_row(shared, name, record)
+            for call in record["calls"]:
+                yield from (("tool_calls", row) for row in self._calls.add(shared, call))
+            for result in record["results"]:
+                answered = self._calls.answer(result, shared["time"])
+                yield from (("tool_calls", row) for row in answered)
+            if (usage := self._usage_of(given)) is not None:
+                stated.append((shared, usage))
+        yield from _usage_rows(place | {"position": None} | who | {"time": step.time}, step, stated)
+
+    def rest(self) -> Rows:
+        """Yield the calls of tools that have no result in the log."""
+        yield from (("tool_calls", row) for row in self._calls.rest())
+
+    def _usage_of(self, given: Any) -> Usage | None:
+        if not isinstance(given, Mapping):
+            return None
+        answer = response_id(given)
+        if answer is not None and answer in self._responses:
+            return None
+        usage = usage_of(given)
+        if usage is not None and answer is not None:
+            self._responses.add(answer)
+        return usage
+
+
+def _message_row(shared: Row, name: str | None, record: Row) -> Row:
+    results = [result["text"] for result in record["results"]]
+    words = [record["text"], *results]
+    # Anthropic's models are given results in the role of the user.
+    are_results = bool(results) and record["role"] == "user" and not record["text"]
+    return shared | {
+        "role": "tool" if are_results else text(record["role"]),
+        "name": text(name),
+        "text": text("\n".join(filter(None, words))),
+        "thought": text(record["thought"] or None),
+    }
+
+
+def _usage_rows(place: Row, step: Step, stated: list[tuple[Row, Usage]]) -> Rows:
+    """Yield what the messages of a step state, or in place of that what its metadata states.
+
+    What the metadata does not state is taken from the messages.
+    """
+    noted = None if step.kind == "entry" else usage_of_metadata(step.metadata)
+    if noted is not None:
+        total = sum((usage for _, usage in stated), Usage())
+        own = {name: one for name, one in asdict(noted).items() if one is not None}
+        stated = [(place, replace(total, **own))]
+    for shared, usage in stated:
+        yield "usage", shared | {name: text_or_number(one) for name, one in asdict(usage).items()}
+
+
+def text_or_number(value: Any) -> Any:
+    """Return a value of a `Usage` as a table takes it."""
+    return text(value) if isinstance(value, str) else value
+
+
+def _who(metadata: Mapping[str, Any]) -> Row:
+    found = dimensions_of(metadata)
+    return {name: text(found[name]) for name in DIMENSION_KEYS}

@@ -1,0 +1,315 @@
+"""What is stored, as rows: a message once, a call with its result, filters made by SQL."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from histories import START, History, rows_of
+from sqlalchemy import update
+
+from memalchemy import Checkpointer, Database, Store, ThreadLog
+from memalchemy.adapters import ADAPTERS
+from memalchemy.analysis import TABLES, Analysis
+from memalchemy.errors import InvalidArgument
+from memalchemy.events import subscribe
+from memalchemy.log import DELTAS
+from memalchemy.memory import Episode, EpisodeStore, MemoryFact, UserMemoryStore
+
+sys.path.append(str(Path(__file__).parent.parent / "inspection"))
+from test_messages import DIALOGUES, Obj, packed
+
+SEEDS = range(8)
+
+
+async def history(db: Database, seed: int, threads: int = 4) -> History:
+    made = History(db, seed)
+    for number in range(threads):
+        await (made.append_thread if number % 2 else made.save_thread)(f"t{number}")
+    return made
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_message_is_one_row_however_many_states_hold_it(db: Database, seed: int) -> None:
+    made = await history(db, seed)
+
+    rows = await rows_of(Analysis(db), "messages")
+
+    found = {row["text"]: (row["thread"], row["step"], row["role"]) for row in rows}
+    assert found == made.expected.texts
+    assert len(rows) == len(found)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_calls_have_their_results_and_usage_adds_up(db: Database, seed: int) -> None:
+    made = await history(db, seed)
+    analysis = Analysis(db)
+
+    calls = await rows_of(analysis, "tool_calls")
+    usage = await rows_of(analysis, "usage")
+
+    assert {row["call_id"]: (row["name"], row["result"]) for row in calls} == made.expected.calls
+    assert {row["arguments"] for row in calls} <= {'{"n":1}'}
+    assert sum(row["input_tokens"] + row["output_tokens"] for row in usage) == made.expected.tokens
+    assert analysis.unreadable == []
+
+
+SELECTIONS: list[dict[str, Any]] = [
+    {"thread": "t1"},
+    {"thread": "none"},
+    {"pattern": "t[02]"},
+    {"pattern": "t*"},
+    {"namespace": ()},
+    {"namespace": ("conversation",)},
+    {"since": START + timedelta(hours=7)},
+    {"until": START + timedelta(hours=7)},
+    {"since": START + timedelta(hours=5), "until": START + timedelta(hours=9), "pattern": "t0"},
+    {"framework": "langgraph"},
+]
+
+
+def is_selected(row: Any, selection: dict[str, Any]) -> bool:
+    namespace = tuple(filter(None, row["namespace"].strip("/").split("/")))
+    return (
+        selection.get("thread") in (None, row["thread"])
+        and selection.get("pattern", "*") in ("*", "t*", "t0", "t[02]")
+        and (selection.get("pattern") not in ("t[02]",) or row["thread"] in ("t0", "t2"))
+        and (selection.get("pattern") not in ("t0",) or row["thread"] == "t0")
+        and selection.get("namespace") in (None, namespace)
+        and ("framework" not in selection)
+        and ("since" not in selection or row["time"] >= selection["since"])
+        and ("until" not in selection or row["time"] < selection["until"])
+    )
+
+
+@pytest.mark.parametrize("selection", SELECTIONS, ids=str)
+async def test_a_selection_gives_the_rows_that_it_names(
+    db: Database, selection: dict[str, Any]
+) -> None:
+    await history(db, 1)
+    analysis = Analysis(db)
+    everything = await rows_of(analysis, "steps")
+
+    found = await rows_of(analysis, "steps", **selection)
+
+    assert found == [row for row in everything if is_selected(row, selection)]
+    messages = await rows_of(analysis, "messages", **selection)
+    assert messages == [
+        row
+        for row in await rows_of(analysis, "messages")
+        if (row["thread"], row["step"]) in {(one["thread"], one["step"]) for one in found}
+    ]
+
+
+async def test_metadata_selects_threads_by_their_own_and_by_their_checkpoints(
+    db: Database,
+) -> None:
+    checkpointer = Checkpointer(db)
+    for number in range(6):
+        await checkpointer.save({}, f"t{number}", metadata={"team": number % 3})
+    await checkpointer.set_thread_metadata("t5", {"team": 0, "user_id": "ada"})
+    analysis = Analysis(db)
+
+    assert {row["thread"] for row in await rows_of(analysis, "threads", metadata={"team": 0})} == {
+        "t0",
+        "t3",
+        "t5",
+    }
+    both = await rows_of(analysis, "steps", metadata={"team": 0, "user_id": "ada"})
+    assert [(row["thread"], row["user_id"]) for row in both] == [("t5", "ada")]
+
+
+async def test_rows_are_of_the_tenant_alone(db: Database) -> None:
+    other = db.for_tenant(f"{db.tenant}-b")
+    await history(other, 1)
+    await Store(other).put(("a",), "k", 1)
+    await Checkpointer(db).save({"messages": [{"role": "user", "content": "mine"}]}, "t")
+    analysis = Analysis(db)
+
+    for table in TABLES:
+        assert {row["tenant"] for row in await rows_of(analysis, table)} <= {db.tenant}
+    assert [row["text"] for row in await rows_of(analysis, "messages")] == ["mine"]
+    await Checkpointer(other).forget(tenant=other.tenant)
+
+
+@pytest.mark.parametrize("framework", DIALOGUES)
+@pytest.mark.parametrize("stored_as", ["states", "entries"])
+async def test_messages_of_every_framework_are_rows(
+    db: Database, framework: str, stored_as: str
+) -> None:
+    dialogue = DIALOGUES[framework]
+    namespace = ("planner", "eu")
+    packs = any(isinstance(one, Obj) for one in dialogue)
+    if stored_as == "states":
+        checkpointer = Checkpointer(db, namespace=namespace)
+        for end in range(1, len(dialogue) + 1):
+            said = dialogue[:end]
+            await checkpointer.save({"messages": packed(said) if packs else said}, "t")
+    else:
+        entries = [packed(one) if packs else one for one in dialogue]
+        await ThreadLog(db, namespace=namespace).append("t", entries)
+    analysis = Analysis(db)
+
+    messages = await rows_of(analysis, "messages")
+    (call,) = await rows_of(analysis, "tool_calls")
+
+    assert [row["role"] for row in messages] == ["user", "assistant", "tool", "assistant"]
+    assert [row["text"] for row in messages][::3] == ["Weather?", "It is sunny."]
+    assert (call["name"], json.loads(call["arguments"])) == ("weather", {"city": "Rome"})
+    assert (call["result"], call["error"]) == ("sunny", False)
+    assert {row["namespace"] for row in messages} == {"planner/eu"}
+
+
+async def test_the_framework_is_that_of_the_namespace(db: Database) -> None:
+    roots = [one.root for one in ADAPTERS.all()]
+    for root in [*roots, "mine"]:
+        await ThreadLog(db, namespace=(root, "x")).append("t", {"role": "user", "content": root})
+
+    rows = await rows_of(Analysis(db), "messages")
+
+    assert {row["text"]: row["framework"] for row in rows} == dict(
+        zip(roots, roots, strict=True)
+    ) | {"mine": None}
+
+
+async def test_what_metadata_states_counts_in_place_of_what_messages_state(db: Database) -> None:
+    said = [{"role": "assistant", "content": "Yes.", "usage": {"prompt_tokens": 10}, "model": "m"}]
+    checkpointer = Checkpointer(db)
+    await checkpointer.save({"messages": said}, "t", metadata={"cost_usd": 0.5, "output_tokens": 4})
+    await checkpointer.save({"messages": said}, "t", metadata={"cost_usd": "much", "model": [1]})
+
+    (row,) = await rows_of(Analysis(db), "usage")
+
+    assert (row["model"], row["input_tokens"], row["output_tokens"]) == ("m", 10, 4)
+    assert (row["cost_usd"], row["position"]) == (0.5, None)
+
+
+async def test_lines_of_one_answer_of_claude_count_once(db: Database) -> None:
+    line = {
+        "type": "assistant",
+        "message": {
+            "id": "msg_1",
+            "role": "assistant",
+            "content": [{"type": "text", "text": "Yes."}],
+            "usage": {"input_tokens": 10, "output_tokens": 3},
+        },
+    }
+    await ThreadLog(db, namespace=("claude",)).append("t", [line, line])
+
+    assert [row["input_tokens"] for row in await rows_of(Analysis(db), "usage")] == [10]
+    assert len(await rows_of(Analysis(db), "messages")) == 2
+
+
+async def test_items_and_memories(db: Database) -> None:
+    store = Store(db)
+    await store.put(
+        ("users", "ada"), "diet", {"vegetarian": True, "since": START}, {"kind": "note"}
+    )
+    await store.put((), "root", [1, b"\x00"])
+    facts = UserMemoryStore(db)
+    await facts.add(MemoryFact("f1", "ada", "likes tea"))
+    await EpisodeStore(db).write(Episode(task="book", result="booked", rollout="r"))
+    analysis = Analysis(db)
+
+    items = await rows_of(analysis, "items")
+    memories = {row["kind"]: row for row in await rows_of(analysis, "memories")}
+    (diet,) = await rows_of(analysis, "items", metadata={"kind": "note"})
+
+    assert {"diet", "root", "f1"} <= {row["key"] for row in items}
+    assert json.loads(diet["value"]) == {"vegetarian": True, "since": START.isoformat()}
+    assert (diet["namespace"], diet["framework"]) == ("users/ada", None)
+    assert (memories["fact"]["user_id"], memories["fact"]["text"]) == ("ada", "likes tea")
+    assert (memories["episode"]["text"], memories["episode"]["result"]) == ("book", "booked")
+    assert await rows_of(analysis, "items", thread="t") == []
+    assert await rows_of(analysis, "items", since=START, until=START) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_rows_that_cannot_be_read_are_named_and_the_others_are_there(
+    db: Database, seed: int
+) -> None:
+    chance = random.Random(seed)
+    await history(db, seed)
+    store = Store(db)
+    for number in range(5):
+        await store.put(("n",), f"k{number}", number)
+    whole = await rows_of(Analysis(db), "messages")
+    step = chance.choice([row for row in whole if row["thread"] == "t1"])
+    damaged = (DELTAS.c.tenant == db.tenant) & (DELTAS.c.seq == int(step["step"]))
+    async with db.transaction() as tx:
+        await tx.execute(
+            update(DELTAS).where(damaged, DELTAS.c.kind == "entry").values(payload=b"\x00no")
+        )
+    analysis = Analysis(db)
+
+    found = await rows_of(analysis, "messages")
+
+    lost = {
+        (row["thread"], row["step"])
+        for row in whole
+        if row["thread"] in ("t1", "t3") and row["step"] == step["step"]
+    }
+    assert found == [row for row in whole if (row["thread"], row["step"]) not in lost]
+    assert len(analysis.unreadable) >= 1
+    assert len(await rows_of(analysis, "items")) == 5
+
+
+async def test_the_first_batch_needs_no_look_at_the_last_thread(db: Database) -> None:
+    log = ThreadLog(db)
+    for number in range(40):
+        await log.append(f"t{number}", [{"role": "user", "content": str(n)} for n in range(50)])
+    analysis, read = Analysis(db), 0
+
+    def count(event: Any) -> None:
+        nonlocal read
+        read += event.name == "thread.read"
+
+    unsubscribe = subscribe(count)
+    batches = analysis.rows("messages")
+    first = await anext(batches)
+    await batches.aclose()  # type: ignore[attr-defined]
+    unsubscribe()
+
+    assert len(first) == 1_000
+    assert 20 <= read <= 21 * 2
+
+
+async def test_arguments_that_make_no_sense_are_refused(db: Database) -> None:
+    analysis = Analysis(db)
+    for selection in (
+        {"thread": "a", "pattern": "b*"},
+        {"framework": "langgraph", "namespace": ("a",)},
+        {"framework": ""},
+        {"thread": "x" * 1000},
+    ):
+        with pytest.raises((InvalidArgument, ValueError)):
+            await rows_of(analysis, "messages", **selection)
+    with pytest.raises(InvalidArgument, match="there is no table 'calls'; the tables are threads"):
+        await rows_of(analysis, "calls")
+    with pytest.raises(TypeError):
+        await rows_of(analysis, "messages", thraed="a")
+
+
+async def test_batches_of_arrow_have_the_same_rows(db: Database) -> None:
+    pytest.importorskip("pyarrow")
+    await history(db, 3)
+    await Store(db).put(("a",), "\ud800", {"text": "\ud800", "big": 2**70})
+    analysis = Analysis(db)
+
+    for name, table in TABLES.items():
+        batches = [batch async for batch in analysis.arrow(name)]
+        assert [row for batch in batches for row in batch.to_pylist()] == await rows_of(
+            analysis, name
+        )
+        assert all(batch.schema.names == list(table.names) for batch in batches)
+
+
+def test_every_column_says_what_it_means() -> None:
+    for table in TABLES.values():
+        assert len(set(table.names)) == len(table.names)
+        assert all(column.meaning for column in table.columns)

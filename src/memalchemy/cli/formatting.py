@@ -66,11 +66,12 @@ def format_json(value: Any, *, indent: int | None = 2) -> str:
     return _CONTROLS_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def format_data(value: Any, data_format: DataFormat) -> str:
+def format_data(value: Any, data_format: DataFormat, *, header: bool = True) -> str:
     """Format a document, or a list of documents, for a program.
 
     ``nl`` writes a document per line. ``csv`` and ``tsv`` write a row per document below the names
-    of its fields: text and numbers as they are, nothing for null, everything else as JSON.
+    of its fields: text and numbers as they are, nothing for null, everything else as JSON. Without
+    *header* the rows continue others, of the same fields.
     """
     if data_format is DataFormat.JSON:
         return format_json(value) + "\n"
@@ -82,7 +83,7 @@ def format_data(value: Any, data_format: DataFormat) -> str:
     written = io.StringIO()
     dialect = "excel-tab" if data_format is DataFormat.TSV else "excel"
     writer = csv.writer(written, dialect, lineterminator="\n")
-    if names:
+    if names and header:
         writer.writerow(names)
     writer.writerows([_to_csv_field(row.get(name)) for name in names] for row in rows)
     return written.getvalue()

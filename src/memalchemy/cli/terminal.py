@@ -44,10 +44,13 @@ class Terminal:
         # https://no-color.org. Rich would leave bold.
         self._no_color = no_color or bool(os.environ.get("NO_COLOR"))
 
-    def print_data(self, value: Any) -> None:
-        """Print a document, or a list of documents, on stdout in the format for programs."""
+    def print_data(self, value: Any, *, header: bool = True) -> None:
+        """Print a document, or a list of documents, on stdout in the format for programs.
+
+        Without *header* they continue a list whose beginning was printed.
+        """
         data_format = self._data_format or DataFormat.JSON
-        text = format_data(value, data_format)
+        text = format_data(value, data_format, header=header)
         if data_format in (DataFormat.CSV, DataFormat.TSV) and sys.stdout.isatty():
             text = escape_controls(text, keep="\n\t")
         sys.stdout.write(text)
@@ -59,6 +62,10 @@ class Terminal:
     def print_line(self, value: Any) -> None:
         """Print a document on a line of stdout."""
         sys.stdout.write(format_json(value, indent=None) + "\n")
+
+    def print_piece(self, text: str) -> None:
+        """Print a part of a document for programs on stdout."""
+        sys.stdout.write(text)
 
     def flush(self) -> None:
         """Hand over what was printed, for a reader that waits for it."""

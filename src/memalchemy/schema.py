@@ -106,7 +106,9 @@ class ThreadRow(_HasNamespace, Base):
     last_ordinal: Mapped[int] = mapped_column(BigInteger)
     """The number of checkpoints saved in this life of the log, replacements not counted."""
     epoch: Mapped[int] = mapped_column(BigInteger)
-    """Random at birth; incremented when a row is removed that another process may use as a base."""
+    """Random at birth; moved when a row is removed or changed in place, so that neither a process
+    that has cached it goes on from it, nor a copy in another database.
+    """
     head_id: Mapped[str | None] = mapped_column(NAME)
     """The newest checkpoint: a plain save's parent, read and moved under the row's lock."""
     previous_id: Mapped[str | None] = mapped_column(NAME)

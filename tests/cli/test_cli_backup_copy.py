@@ -16,7 +16,7 @@ from waiting import A_WHILE
 
 REPORT = {
     "logs", "items", "looked", "new", "updated", "unchanged", "rows", "bytes", "seconds",
-    "left", "left_out",
+    "left", "left_out", "grown", "copied_again",
 }  # fmt: skip
 
 

@@ -1098,7 +1098,7 @@ FOR UPDATE
 
 -- log.bulk_delete.move_epochs()
 UPDATE threads
-SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_epoch_step)
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1)
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
@@ -1281,7 +1281,7 @@ AND threads.deleted_at IS NULL
 
 -- log.delete.move_epoch()
 UPDATE threads
-SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_epoch_step), head_id=(
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=(
   SELECT checkpoints.checkpoint_id
   FROM checkpoints
   WHERE checkpoints.log_id = :k_log_id
@@ -1797,6 +1797,11 @@ AND deltas.label = listed.label
 WHERE deltas.kind IN ('write')
 ORDER BY deltas.seq
 
+-- log.reencoding.move_epoch_of_reencoded()
+UPDATE threads
+SET epoch=(threads.epoch + 2147483648)
+WHERE threads.log_id = :k_log_id
+
 -- maintenance.anchor_reading.list_signed_heads(which=all, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
@@ -1834,26 +1839,6 @@ SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = :k_tenant
 
--- maintenance.copy.insert_copied_row(table=checkpoints)
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES (:p_log_id, :p_seq, :p_tenant, :p_checkpoint_id, :p_parent_id, :p_ordinal, :p_rests_on,
-    :p_run_id, :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at, :p_created_at, :p_signature)
-
--- maintenance.copy.insert_embedding(native=True)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
-    vector)
-VALUES (:p_tenant, :p_namespace, :p_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
-    :p_signature, :p_vector)
-
--- maintenance.copy.list_checksums()
-SELECT deltas.seq, deltas.checksum
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.seq > :p_after
-ORDER BY deltas.seq
-FETCH FIRST :p_limit ROWS ONLY
-
 -- maintenance.copy.list_heads_to_copy(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
@@ -1870,8 +1855,13 @@ AND (threads.thread_id > :p_thread_id
 ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.copy.list_keys_of_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key
+-- maintenance.copy.list_items_to_copy(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.search_text) AS search_text_bytes,
+  length(store_items.field_terms) AS field_terms_bytes, substr(store_items.search_text, 1,
+    1) AS search_text_begins
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
@@ -1886,17 +1876,80 @@ AND (store_items.namespace > :p_namespace
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.copy.read_embeddings(native=True)
+-- maintenance.copy_items.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES (:p_tenant, :p_namespace, :p_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
+    :p_signature, :p_vector)
+
+-- maintenance.copy_items.list_vector_names()
+SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
+  embeddings.part, embeddings.dimensions, embeddings.signature
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field,
+  embeddings.model, embeddings.part
+
+-- maintenance.copy_items.read_embeddings(native=True)
 SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
   embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
   embeddings.vector AS vector
 FROM embeddings
 WHERE embeddings.tenant = :k_tenant
-AND embeddings.namespace = :k_namespace
-AND embeddings.key = :k_key
-ORDER BY embeddings.field, embeddings.model, embeddings.part
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field,
+  embeddings.model, embeddings.part
 
--- maintenance.copy.read_rows_to_copy(table=checkpoints)
+-- maintenance.copy_items.read_summaries()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.search_text) AS search_text_bytes,
+  length(store_items.field_terms) AS field_terms_bytes, substr(store_items.search_text, 1,
+    1) AS search_text_begins
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- maintenance.copy_items.read_whole_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
+-- maintenance.copy_logs.read_heads_on_target()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- maintenance.copy_logs.read_rows_to_copy(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
   checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
@@ -1907,7 +1960,7 @@ AND checkpoints.seq > :p_after
 AND checkpoints.seq <= :p_until
 ORDER BY checkpoints.seq
 
--- maintenance.copy.read_whole_head()
+-- maintenance.copy_logs.read_whole_head()
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -1915,15 +1968,57 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
 FROM threads
 WHERE threads.log_id = :k_log_id
 
--- maintenance.copy.read_whole_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, store_items.value
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
+-- maintenance.copy_logs.replace_copied_head()
+UPDATE threads
+SET tenant=:p_tenant, thread_id=:p_thread_id, namespace=:p_namespace, next_seq=:p_next_seq,
+  version=:p_version, last_ordinal=:p_last_ordinal, epoch=:p_epoch, head_id=:p_head_id,
+  previous_id=:p_previous_id, meta=:p_meta, forked_from=:p_forked_from, forked_seq=:p_forked_seq,
+  created_at=:p_created_at, updated_at=:p_updated_at, active_at=:p_active_at,
+  expires_at=:p_expires_at, deleted_at=:p_deleted_at, signature=:p_signature
+WHERE threads.log_id = :p_log_id
+
+-- maintenance.copy_prefix.count_names()
+SELECT count(*) AS count_1
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq <= :p_until
+
+-- maintenance.copy_prefix.find_names()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq <= :p_until
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT each_.checkpoint_id
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- maintenance.copy_prefix.list_names()
+SELECT checkpoints.seq, checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq <= :p_until
+AND checkpoints.seq > :p_after
+ORDER BY checkpoints.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.copy_prefix.read_newest_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq <= :p_until
+ORDER BY checkpoints.seq DESC
+FETCH FIRST 1 ROWS ONLY
+
+-- maintenance.copy_target.insert_copied_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES (:p_log_id, :p_seq, :p_tenant, :p_checkpoint_id, :p_parent_id, :p_ordinal, :p_rests_on,
+    :p_run_id, :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at, :p_created_at, :p_signature)
 
 -- maintenance.log_positions.list_positions(table=checkpoints)
 SELECT checkpoints.seq, 0 AS stored

@@ -2293,6 +2293,11 @@ AND deltas.label = listed.label
 WHERE deltas.kind IN ('write')
 ORDER BY deltas.seq
 
+-- log.reencoding.move_epoch_of_reencoded()
+UPDATE threads
+SET epoch=(threads.epoch + 2147483648)
+WHERE threads.log_id = $1::UUID
+
 -- maintenance.anchor_reading.list_signed_heads(which=all, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.created_at,
@@ -2323,27 +2328,6 @@ SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 
--- maintenance.copy.insert_copied_row(table=checkpoints)
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-    $8::VARCHAR, $9::JSONB, $10::INTEGER, $11::INTEGER, $12::TIMESTAMP WITH TIME ZONE,
-    $13::TIMESTAMP WITH TIME ZONE, $14::BYTEA)
-
--- maintenance.copy.insert_embedding(native=True)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
-    vector)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
-
--- maintenance.copy.list_checksums()
-SELECT deltas.seq, deltas.checksum
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq > $2::BIGINT
-ORDER BY deltas.seq
-LIMIT $3
-
 -- maintenance.copy.list_heads_to_copy(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
@@ -2355,8 +2339,13 @@ AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::V
 ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT $5
 
--- maintenance.copy.list_keys_of_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key
+-- maintenance.copy.list_items_to_copy(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.search_text) AS search_text_bytes,
+  octet_length(store_items.field_terms) AS field_terms_bytes, substr(store_items.search_text, 1,
+    1) AS search_text_begins
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
@@ -2368,17 +2357,77 @@ AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
 
--- maintenance.copy.read_embeddings(native=True)
+-- maintenance.copy_items.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
+
+-- maintenance.copy_items.list_vector_names()
+SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
+  embeddings.part, embeddings.dimensions, embeddings.signature
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field,
+  embeddings.model, embeddings.part
+
+-- maintenance.copy_items.read_embeddings(native=True)
 SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
   embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
   CAST(embeddings.vector AS TEXT) AS vector
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key = $3::VARCHAR
-ORDER BY embeddings.field, embeddings.model, embeddings.part
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field,
+  embeddings.model, embeddings.part
 
--- maintenance.copy.read_rows_to_copy(table=checkpoints)
+-- maintenance.copy_items.read_summaries()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.search_text) AS search_text_bytes,
+  octet_length(store_items.field_terms) AS field_terms_bytes, substr(store_items.search_text, 1,
+    1) AS search_text_begins
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- maintenance.copy_items.read_whole_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- maintenance.copy_logs.read_heads_on_target()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- maintenance.copy_logs.read_rows_to_copy(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
   checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
@@ -2389,7 +2438,7 @@ AND checkpoints.seq > $2::BIGINT
 AND checkpoints.seq <= $3::BIGINT
 ORDER BY checkpoints.seq
 
--- maintenance.copy.read_whole_head()
+-- maintenance.copy_logs.read_whole_head()
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2397,15 +2446,59 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
 FROM threads
 WHERE threads.log_id = $1::UUID
 
--- maintenance.copy.read_whole_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, store_items.value
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
+-- maintenance.copy_logs.replace_copied_head()
+UPDATE threads
+SET tenant=$1::VARCHAR, thread_id=$2::VARCHAR, namespace=$3::VARCHAR, next_seq=$4::BIGINT,
+  version=$5::BIGINT, last_ordinal=$6::BIGINT, epoch=$7::BIGINT, head_id=$8::VARCHAR,
+  previous_id=$9::VARCHAR, meta=$10::JSONB, forked_from=$11::VARCHAR, forked_seq=$12::BIGINT,
+  created_at=$13::TIMESTAMP WITH TIME ZONE, updated_at=$14::TIMESTAMP WITH TIME ZONE,
+  active_at=$15::TIMESTAMP WITH TIME ZONE, expires_at=$16::TIMESTAMP WITH TIME ZONE,
+  deleted_at=$17::TIMESTAMP WITH TIME ZONE, signature=$18::BYTEA
+WHERE threads.log_id = $19::UUID
+
+-- maintenance.copy_prefix.count_names()
+SELECT count(*) AS count_1
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+
+-- maintenance.copy_prefix.find_names()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- maintenance.copy_prefix.list_names()
+SELECT checkpoints.seq, checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+AND checkpoints.seq > $3::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $4
+
+-- maintenance.copy_prefix.read_newest_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+ORDER BY checkpoints.seq DESC
+LIMIT $3::INTEGER
+
+-- maintenance.copy_target.insert_copied_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::JSONB, $10::INTEGER, $11::INTEGER, $12::TIMESTAMP WITH TIME ZONE,
+    $13::TIMESTAMP WITH TIME ZONE, $14::BYTEA)
 
 -- maintenance.log_positions.list_positions(table=checkpoints)
 SELECT checkpoints.seq, 0 AS stored

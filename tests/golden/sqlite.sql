@@ -1918,6 +1918,11 @@ AND deltas.label = listed.label
 WHERE deltas.kind IN ('write')
 ORDER BY deltas.seq
 
+-- log.reencoding.move_epoch_of_reencoded()
+UPDATE threads
+SET epoch=(threads.epoch + 2147483648)
+WHERE threads.log_id = ?
+
 -- log.text_index_sweep.index_is_aside(index=deltas_search)
 SELECT 1 AS is_aside
 WHERE NOT EXISTS (
@@ -1960,25 +1965,6 @@ SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = ?
 
--- maintenance.copy.insert_copied_row(table=checkpoints)
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- maintenance.copy.insert_embedding(native=True)
-INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
-    signature, vector)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- maintenance.copy.list_checksums()
-SELECT deltas.seq, deltas.checksum
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.seq > ?
-ORDER BY deltas.seq
-LIMIT ?
-OFFSET ?
-
 -- maintenance.copy.list_heads_to_copy(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
@@ -1991,8 +1977,13 @@ ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
--- maintenance.copy.list_keys_of_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
+-- maintenance.copy.list_items_to_copy(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(CAST(store_items.search_text AS BLOB)) AS search_text_bytes,
+  length(CAST(store_items.field_terms AS BLOB)) AS field_terms_bytes,
+  substr(store_items.search_text, 1, 1) AS search_text_begins
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
@@ -2005,17 +1996,88 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- maintenance.copy.read_embeddings(native=True)
+-- maintenance.copy_items.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
+    signature, vector)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy_items.list_vector_names()
+SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
+  embeddings.model, embeddings.part, embeddings.dimensions, embeddings.signature
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
+  embeddings.model, embeddings.part
+
+-- maintenance.copy_items.read_embeddings(native=True)
 SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
   embeddings.model, embeddings.part, embeddings.dimensions, embeddings.change,
   embeddings.signature, embeddings.vector AS vector
 FROM embeddings
 WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" = ?
-ORDER BY embeddings.field, embeddings.model, embeddings.part
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
+  embeddings.model, embeddings.part
 
--- maintenance.copy.read_rows_to_copy(table=checkpoints)
+-- maintenance.copy_items.read_summaries()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(CAST(store_items.search_text AS BLOB)) AS search_text_bytes,
+  length(CAST(store_items.field_terms AS BLOB)) AS field_terms_bytes,
+  substr(store_items.search_text, 1, 1) AS search_text_begins
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- maintenance.copy_items.read_whole_item()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- maintenance.copy_logs.read_heads_on_target()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- maintenance.copy_logs.read_rows_to_copy(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
   checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
@@ -2026,7 +2088,7 @@ AND checkpoints.seq > ?
 AND checkpoints.seq <= ?
 ORDER BY checkpoints.seq
 
--- maintenance.copy.read_whole_head()
+-- maintenance.copy_logs.read_whole_head()
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2034,15 +2096,59 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
 FROM threads
 WHERE threads.log_id = ?
 
--- maintenance.copy.read_whole_item()
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, store_items.value
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
+-- maintenance.copy_logs.replace_copied_head()
+UPDATE threads
+SET tenant=?, thread_id=?, namespace=?, next_seq=?, version=?, last_ordinal=?, epoch=?, head_id=?,
+  previous_id=?, meta=?, forked_from=?, forked_seq=?, created_at=?, updated_at=?, active_at=?,
+  expires_at=?, deleted_at=?, signature=?
+WHERE threads.log_id = ?
+
+-- maintenance.copy_prefix.count_names()
+SELECT count(*) AS count_1
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq <= ?
+
+-- maintenance.copy_prefix.find_names()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq <= ?
+AND checkpoints.checkpoint_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS checkpoint_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.checkpoint_id
+  FROM listed)
+
+-- maintenance.copy_prefix.list_names()
+SELECT checkpoints.seq, checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq <= ?
+AND checkpoints.seq > ?
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy_prefix.read_newest_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq <= ?
+ORDER BY checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy_target.insert_copied_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- maintenance.log_positions.list_positions(table=checkpoints)
 SELECT checkpoints.seq, 0 AS stored

@@ -18,12 +18,13 @@ from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.transfer import copy
 from oracle.recording import Answer, Recorder
 
+INSERT = "maintenance.copy_target.insert_copied_row"
 NOW = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
 def rows(server: Recorder, *names: str) -> list[dict[str, Any]]:
     """What was inserted, in the order of *names*."""
-    calls = [c for c in server.calls if c.name == "maintenance.copy.insert_copied_row"]
+    calls = [c for c in server.calls if c.name == INSERT]
     return [
         {bind.removeprefix("p_"): value for bind, value in c.binds.items()}
         for name in names
@@ -37,14 +38,14 @@ async def test_a_log_goes_to_oracle_and_is_not_committed_if_it_does_not_come_bac
 ) -> None:
     async with Database(f"sqlite:///{tmp_path}/a.db", tenant="acme") as source:
         await Checkpointer(source).save({"text": "hello"}, "", "", {"a": 1})
-        server.answer("maintenance.copy.read_whole_head", Answer(), Answer())
+        server.answer("maintenance.copy_logs.read_whole_head", Answer(), Answer())
 
         with pytest.raises(Corrupt, match="threads"):
             await copy(source, oracle)
 
-    assert "maintenance.copy.insert_copied_row" in server.log
+    assert INSERT in server.log
     assert server.log[-1] == "rollback"
-    assert "commit" not in server.log[server.log.index("maintenance.copy.insert_copied_row") :]
+    assert "commit" not in server.log[server.log.index(INSERT) :]
     (head,) = rows(server, "threads")
     assert head["thread_id"] == "\x1ae"
     assert head["created_at"].tzinfo is None

@@ -13,7 +13,7 @@ from contents import AWKWARD, WHEN, everything, fill, item, run, states, stored,
 from sqlalchemy import delete, insert, text, update
 
 from memalchemy import Checkpointer, Conflict, Corrupt, Database
-from memalchemy.maintenance import copy as copying
+from memalchemy.maintenance import copy_logs
 from memalchemy.schema import DeltaRow, EmbeddingRow, StoreItemRow
 from memalchemy.transfer import CopyReport, copy
 from rows import of_thread
@@ -250,8 +250,8 @@ async def test_a_large_log_is_held_in_pages(
     agent = Checkpointer(source, index_text=False, max_chain_depth=1)
     for number in range(30):
         await agent.save({"n": number, "noise": f"{number}-" * 500}, "thread", f"{number}")
-    monkeypatch.setattr(copying, "BATCH_BYTES", 300)
-    monkeypatch.setattr(copying, "BATCH_ROWS", 7)
+    monkeypatch.setattr(copy_logs, "BATCH_BYTES", 300)
+    monkeypatch.setattr(copy_logs, "BATCH_ROWS", 7)
     told: list[CopyReport] = []
 
     await copy(source, target, progress=told.append)

@@ -9,9 +9,11 @@ from uuid import UUID
 import pytest
 from asyncpg.pgproto import pgproto
 
+from memalchemy.log.reencoding import REENCODED
 from memalchemy.maintenance.row_comparison import (
     comparable_vector,
     epoch_of_copy,
+    is_of_same_epoch,
     is_unchanged_copy,
     same_rows,
     same_value,
@@ -71,8 +73,22 @@ def test_a_copied_head_counts_as_unchanged_until_a_column_of_it_changes() -> Non
     assert 0 <= copied["epoch"] < 2**62
 
 
-def test_two_copies_of_one_head_have_different_epochs() -> None:
-    assert len({epoch_of_copy(HEAD) for _ in range(100)}) == 100
+def test_the_epoch_of_a_copy_tells_the_epoch_of_the_source_and_every_column() -> None:
+    copied = HEAD | {"epoch": epoch_of_copy(HEAD)}
+    others = [HEAD | {"epoch": number} for number in range(1, 100)]
+
+    assert is_of_same_epoch(copied, HEAD)
+    assert is_of_same_epoch(copied, HEAD | {"next_seq": 6, "version": 10})
+    assert not any(is_of_same_epoch(copied, other) for other in others)
+    assert len({epoch_of_copy(other) for other in others}) == len(others)
+
+
+def test_rows_in_another_form_leave_a_copy_a_copy_of_another_epoch() -> None:
+    copied = HEAD | {"epoch": epoch_of_copy(HEAD)}
+    encoded_anew = copied | {"epoch": copied["epoch"] + REENCODED}
+
+    assert is_unchanged_copy(encoded_anew)
+    assert not is_of_same_epoch(encoded_anew, HEAD)
 
 
 def test_a_vector_has_the_same_bytes_as_bytes_as_text_and_as_numbers() -> None:

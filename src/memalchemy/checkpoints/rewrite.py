@@ -71,9 +71,9 @@ def rewrite_log(
         draft = encode(parts, tip, level=level, max_depth=max_depth)
         checksum = yield from _replace_payload(dialect, log, name.seq, draft, keyring)
         tip = draft.as_tip(name.checkpoint_id, name.seq, 0, checksum)
-    dropped = yield from sweep_locked(dialect, log, now, renamed=True, rewritten=True)
+    dropped = yield from sweep_locked(dialect, log, now, changed=True)
     yield from sweep_indexes(dialect)
-    return dropped
+    return dropped.states
 
 
 def _replace_payload(

@@ -500,7 +500,7 @@ def move_epochs(dialect: Dialect) -> Executable:
         update(THREADS)
         .where(is_of_listed_log(dialect, THREADS))
         .values(
-            epoch=THREADS.c.epoch + bindparam("p_epoch_step", type_=THREADS.c.epoch.type),
+            epoch=THREADS.c.epoch + 1,
             version=THREADS.c.version + 1,
         )
     )
@@ -554,7 +554,7 @@ def prune_batch(
     gone = yield from _delete_pruned(dialect, values)
     swept = (yield delete_unneeded_states(dialect), values).touched
     if gone or swept:
-        yield move_epochs(dialect), values | {"p_epoch_step": int(swept > 0)}
+        yield move_epochs(dialect), values
     return BatchResult(locked, gone, low)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -54,7 +54,7 @@ ORPHANED_AFTER = timedelta(days=1)
 
 @statement(changes=HEAD)
 def move_epoch(dialect: Dialect) -> Executable:
-    """Move a log's epoch by ``p_epoch_step``, so that no cache trusts a base; set its head_id."""
+    """Move a log's epoch, so that no cache trusts a base, nor a copy a row; set its head_id."""
     newest = (
         select(CHECKPOINTS.c.checkpoint_id)
         .where(of_log(CHECKPOINTS))
@@ -66,7 +66,7 @@ def move_epoch(dialect: Dialect) -> Executable:
         update(THREADS)
         .where(of_log(THREADS))
         .values(
-            epoch=THREADS.c.epoch + bindparam("p_epoch_step", type_=THREADS.c.epoch.type),
+            epoch=THREADS.c.epoch + 1,
             version=THREADS.c.version + 1,
             head_id=newest,
         )
@@ -108,6 +108,13 @@ def sweep_writes(dialect: Dialect) -> Executable:
     )
 
 
+class Swept(NamedTuple):
+    """The result of a sweep: the number of removed states, and whether the epoch was moved."""
+
+    states: int
+    moved_epoch: bool
+
+
 def sweep(dialect: Dialect, log: Log, now: datetime) -> Program[tuple[Head, int] | None]:
     """Remove the states and pending writes of one log that nothing needs, under its lock.
 
@@ -117,23 +124,21 @@ def sweep(dialect: Dialect, log: Log, now: datetime) -> Program[tuple[Head, int]
     if not rows:
         return None
     head = Head._make(rows[0])
-    swept = yield from sweep_locked(dialect, log, now, renamed=False)
-    return head, head.epoch + (swept > 0)
+    swept = yield from sweep_locked(dialect, log, now)
+    return head, head.epoch + swept.moved_epoch
 
 
 def sweep_locked(
-    dialect: Dialect, log: Log, now: datetime, *, renamed: bool, rewritten: bool = False
-) -> Program[int]:
-    """Sweep a locked log, of which checkpoints were deleted (*renamed*) or states *rewritten*.
-
-    Returns the number of states that were removed.
-    """
-    swept = yield sweep_states(dialect), log.binds()
-    yield sweep_writes(dialect), log.binds() | {"p_orphan_cutoff": now - ORPHANED_AFTER}
-    moved = swept.touched > 0 or rewritten
-    if moved or renamed:
-        yield move_epoch(dialect), log.binds() | {"p_epoch_step": int(moved)}
-    return swept.touched
+    dialect: Dialect, log: Log, now: datetime, *, changed: bool = False
+) -> Program[Swept]:
+    """Sweep a locked log, of which checkpoints were deleted or states rewritten if it *changed*."""
+    states = yield sweep_states(dialect), log.binds()
+    old = log.binds() | {"p_orphan_cutoff": now - ORPHANED_AFTER}
+    writes = yield sweep_writes(dialect), old
+    moves = bool(states.touched or writes.touched or changed)
+    if moves:
+        yield move_epoch(dialect), log.binds()
+    return Swept(states.touched, moves)
 
 
 # --- Whole logs ----------------------------------------------------------------------------------
@@ -372,14 +377,12 @@ def delete_checkpoint(
     seq: int | None = named[0].seq
     if superseded:
         yield from _hand_over_search_text(dialect, log, named[0].seq)
-    moved = False
     while seq is not None:
         gone = yield delete_unneeded_state(dialect), log.binds() | {"p_seq": seq}
         if not gone:
             break
-        moved = True
         seq = gone[0].base_seq
-    yield move_epoch(dialect), log.binds() | {"p_epoch_step": int(moved)}
+    yield move_epoch(dialect), log.binds()
     return True
 
 
@@ -416,5 +419,5 @@ def delete_checkpoints(dialect: Dialect, log: Log, ids: Sequence[str], now: Any)
         yield delete_writes_of_checkpoints(dialect), log.binds() | listed
         gone += (yield delete_checkpoint_rows(dialect), log.binds() | listed).touched
     if gone:
-        yield from sweep_locked(dialect, log, now, renamed=True)
+        yield from sweep_locked(dialect, log, now, changed=True)
     return gone

@@ -28,17 +28,19 @@ def scan_positions(
     table: str,
     connection: Any = None,
     *,
+    after: int = BEFORE_ALL,
     identified_by: Sequence[str] = (),
 ) -> AsyncGenerator[ScanPage]:
     """Yield pages of the positions of a log in a table, with the bytes ``stored`` at each.
 
     Args:
+        after: only those behind this position.
         connection, identified_by: see `memalchemy.log.scan.run_query`.
     """
     return scan(
         db,
         lambda _: list_positions(db.dialect, table=table),
-        log.binds() | {"p_after": BEFORE_ALL},
+        log.binds() | {"p_after": after},
         lambda last: {"p_after": last.seq},
         connection,
         identified_by=identified_by,

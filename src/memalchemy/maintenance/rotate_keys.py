@@ -3,8 +3,8 @@
 Rows are listed with the key that each is under. Batch by batch those under another key are read,
 opened, encrypted and written, while others read and write. A row is written only if it is still
 what was read, and it says itself under which key it is. So no progress is recorded, several
-rotations may run at once, and a killed one continues when it is run again. Positions, versions,
-times and epochs stay as they are.
+rotations may run at once, and a killed one continues when it is run again. Positions, versions and
+times stay as they are. The epochs of logs move, so that a copy notices the new form of their rows.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from memalchemy.dialects import MAX_LISTED, Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace, is_internal
+from memalchemy.log.reencoding import note_reencoding
 from memalchemy.log.scan import batches, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.log.text_index_sweep import sweep_indexes
@@ -663,6 +664,8 @@ class KeyRotation:
         """
 
         def program() -> Program[None]:
+            logs = (row.binds["k_log_id"] for row in changes if "k_log_id" in row.binds)
+            yield from note_reencoding(self.db.dialect, logs)
             for (rewrite, grows), alike in groupby(
                 changes, lambda change: (change.statement, change.grows)
             ):

@@ -6,7 +6,6 @@ No database is used here: rows are mappings of column names to values.
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
@@ -21,17 +20,17 @@ Values = Mapping[str, Any]
 _EPOCH_HALF_BITS = 31
 
 
-def same_rows(a: Sequence[Values], b: Sequence[Values], *, but: str | None = None) -> bool:
+def same_rows(a: Sequence[Values], b: Sequence[Values], *, but: tuple[str, ...] = ()) -> bool:
     """Return whether two lists have the same rows in order, in every column except *but*."""
     return len(a) == len(b) and all(
         same_row(one, other, but=but) for one, other in zip(a, b, strict=True)
     )
 
 
-def same_row(a: Values, b: Values, *, but: str | None = None) -> bool:
+def same_row(a: Values, b: Values, *, but: tuple[str, ...] = ()) -> bool:
     """Return whether two rows are the same, in every column except *but*."""
     return a.keys() == b.keys() and all(
-        name == but or same_value(value, b[name]) for name, value in a.items()
+        name in but or same_value(value, b[name]) for name, value in a.items()
     )
 
 
@@ -71,14 +70,14 @@ def comparable_vector(vector: Any) -> bytes:
 
 
 def epoch_of_copy(head: Values) -> int:
-    """Make the epoch of a copied log: half of it random, half a digest of the rest of its head.
+    """Make the epoch of a copied log from the *head* that it has in the source.
 
-    It is random, so that no process takes a base that it cached in an earlier life of the log for
-    one of this life. It has a digest, because every later write of the log changes its version or
-    its times: as long as `is_unchanged_copy` holds, nobody has written to the copy.
+    Half of it is a digest of the source's epoch: as long as `is_of_same_epoch` holds, no row that
+    was copied has been removed or changed in the source since. The other half is a digest of the
+    rest of the head. Every later write of the log changes its version or its times: as long as
+    `is_unchanged_copy` holds, nobody has written to the copy.
     """
-    nonce = secrets.randbits(_EPOCH_HALF_BITS)
-    return nonce << _EPOCH_HALF_BITS | _digest_of_head(nonce, head)
+    return _digest_of_epoch(head) << _EPOCH_HALF_BITS | _digest_of_head(head)
 
 
 def is_unchanged_copy(head: Values) -> bool:
@@ -86,14 +85,25 @@ def is_unchanged_copy(head: Values) -> bool:
 
     The epoch of a log that was never copied is taken for that of a copy with a probability of 2⁻³¹.
     """
-    nonce, digest = divmod(int(head["epoch"]), 1 << _EPOCH_HALF_BITS)
-    return digest == _digest_of_head(nonce, head)
+    return int(head["epoch"]) % (1 << _EPOCH_HALF_BITS) == _digest_of_head(head)
 
 
-def _digest_of_head(nonce: int, head: Values) -> int:
-    text = repr((nonce, sorted((k, _plain_value(v)) for k, v in head.items() if k != "epoch")))
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest) % (1 << _EPOCH_HALF_BITS)
+def is_of_same_epoch(copied: Values, head: Values) -> bool:
+    """Return whether a log that was *copied* has its rows of the epoch that the source has now."""
+    return int(copied["epoch"]) >> _EPOCH_HALF_BITS == _digest_of_epoch(head)
+
+
+def _digest_of_epoch(head: Values) -> int:
+    return _digest(int(head["epoch"]))
+
+
+def _digest_of_head(head: Values) -> int:
+    return _digest(sorted((k, _plain_value(v)) for k, v in head.items() if k != "epoch"))
+
+
+def _digest(values: object) -> int:
+    text = repr(values).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest()) % (1 << _EPOCH_HALF_BITS)
 
 
 def _plain_value(value: Any) -> Any:

@@ -29,6 +29,7 @@ from memalchemy.database.known_keys import KNOWN_SECONDS
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, NotSigned
 from memalchemy.keys import encode_id
+from memalchemy.log.reencoding import note_reencoding
 from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import THREADS
 from memalchemy.maintenance.local_items import is_not_local
@@ -343,6 +344,7 @@ class _Run:
             return 0
         if self._dry_run:
             return signed + 1
+        yield from note_reencoding(d, [log_id])
         now = yield from read_signatures(d, log_id)
         signature = keys.sign_head(head_content(head), sum_up(keys, now))
         yield sign_head(d), {"k_log_id": log_id, "p_signature": signature}

@@ -71,6 +71,7 @@ from memalchemy.keys import (
     encode_namespace,
 )
 from memalchemy.log import Log
+from memalchemy.log.reencoding import note_reencoding
 from memalchemy.log.scan import batches, run_query, scan
 from memalchemy.log.tables import (
     CHECKPOINTS,
@@ -381,6 +382,8 @@ class WordRebuild:
 
         def program() -> Program[dict[str, int]]:
             touched = dict.fromkeys(_KINDS, 0)
+            logs = (change.binds["k_log_id"] for change in changes if change.kind != "items")
+            yield from note_reencoding(db.dialect, logs)
             for change in changes:
                 touched[change.kind] += (yield change.statement, change.binds).touched
             return touched

@@ -47,7 +47,8 @@ async def copy(
     ] = None,
     all_tenants: AllTenantsOption = False,
     recheck: Annotated[
-        bool, typer.Option("--recheck", help="Also compare what an earlier copy has verified.")
+        bool,
+        typer.Option("--recheck", help="Read and compare every row, also of earlier copies."),
     ] = False,
 ) -> int:
     """Copy one database into another, of any kind.
@@ -101,6 +102,10 @@ async def copy(
         f"{count(report.rows, 'row')} ({format_size(report.bytes)}) written, read back and "
         f"compared in {report.seconds:.1f} s"
     )
+    if report.grown:
+        ctx.terminal.print(f"{count(report.grown, 'log')} had grown: only the new rows were copied")
+    for reason, number in report.copied_again.items():
+        ctx.terminal.print(f"{count(number, 'log')} copied as a whole: {reason}")
     if report.left:
         ctx.terminal.print(
             f"{report.left:,} were left out, because they are damaged or not what was signed. "

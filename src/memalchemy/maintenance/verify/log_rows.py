@@ -23,6 +23,9 @@ from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError
 from memalchemy.log import STATES, Log
 from memalchemy.maintenance.verify.report import OPENING_ERRORS, code_of
 
+LAST_POSITION = 2**62
+"""A position behind all others."""
+
 REBUILT_BYTES = 64 * 1024 * 1024
 """The bytes of rebuilt states that are kept as bases of later ones."""
 
@@ -146,8 +149,13 @@ def rebuild_state(log: Log, row: Any, base: Parts | None, keyring: Keyring) -> P
     return state
 
 
-def rebuild_chain(log: Log, rows: Sequence[Any], keyring: Keyring) -> Parts | Fault:
-    """Rebuild the state of a whole chain, snapshot first; the first fault is the cause."""
+def rebuild_chain(
+    log: Log, rows: Sequence[Any], keyring: Keyring, kept: RebuiltStates | None = None
+) -> Parts | Fault:
+    """Rebuild the state of a whole chain, snapshot first; the first fault is the cause.
+
+    The states on the way are put into *kept*, if it is given.
+    """
     first = rows[0]
     if first.kind == "delta":
         return _check_base(first) or Fault(first.base_seq, "state-missing", "there is no row")
@@ -159,6 +167,8 @@ def rebuild_chain(log: Log, rows: Sequence[Any], keyring: Keyring) -> Parts | Fa
         if isinstance(result, Fault):
             return result
         state = result
+        if kept is not None:
+            kept.put(row.seq, state, LAST_POSITION)
     assert state is not None
     return state
 

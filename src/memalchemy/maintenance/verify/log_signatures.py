@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Any
 
-from memalchemy.codec.signatures import SigningKeys
+from memalchemy.codec.signatures import SigningKeys, Sums
 from memalchemy.codec.signed_rows import (
     checkpoint_content_of,
     delta_content_of,
@@ -19,6 +19,7 @@ from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotSigned
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query, scan
 from memalchemy.maintenance.command_names import program
+from memalchemy.maintenance.log_positions import BEFORE_ALL
 from memalchemy.maintenance.verify.report import ReportBuilder
 from memalchemy.protection.signed_logs import read_signed_head, read_signed_rows
 from memalchemy.protection.signed_reads import check_sums
@@ -43,19 +44,25 @@ class LogSignatureCheck:
         self.report = report
         self._keys = db.signing if keys is None else keys
         self._connection = connection
+        self._head: Any = None
+        self._read: list[tuple[str, int, bytes | None]] = []
+        """The kinds, positions and signatures of the rows that were checked."""
         self._told = told
         """Positions whose payload is damaged, which has a finding of its own."""
 
-    async def check(self) -> None:
+    async def check(self, after: int = BEFORE_ALL, head_then: Any | None = None) -> None:
         """Check the head, each row, and that none was removed, added or replaced by an older one.
+
+        The rows up to *after* are not checked. They are added to the sums, or are there as
+        *head_then* tells: see `verify_log`.
 
         A wrong row is one finding, and the others are checked all the same. So are the sums, which
         are of the signatures: a row that is wrong hides no other that is missing.
         """
         head_is_right = await self._check_head()
         for table in ("checkpoints", "deltas"):
-            await self._check_table(table)
-        if head_is_right:
+            await self._check_table(table, after)
+        if head_is_right and not self._has_grown_from(head_then):
             sums = partial(check_sums, self.db.dialect, self.log, self._keys)
             try:
                 await self.db.run(sums, READ, connection=self._connection)
@@ -63,6 +70,30 @@ class LogSignatureCheck:
                 pass  # a row that has no sum, which has its own finding
             except Corrupt as error:
                 self._add_finding(error, "the rows of the thread")
+
+    def _has_grown_from(self, head_then: Any | None) -> bool:
+        """Return whether the rows that were checked make the sums of an earlier head those of now.
+
+        Then the rows before them are those that it was signed with.
+        """
+        keys = self._keys
+        if head_then is None:
+            return False
+        try:
+            then = keys.check_head(head_then.signature, head_content(head_then))
+            now = keys.check_head(self._head.signature, head_content(self._head))
+            if then is None or now is None:
+                return False
+            named = (one for kind, _, one in self._read if kind == "checkpoint")
+            others = (one for kind, _, one in self._read if kind in ("entry", "write"))
+            entries = (seq for kind, seq, _ in self._read if kind == "entry")
+            return now == Sums(
+                keys.sum_of(named, then.checkpoints),
+                keys.sum_of(others, then.others),
+                max(entries, default=then.last_entry),
+            )
+        except (Corrupt, KeyMissing):
+            return False
 
     async def check_sample(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Check the head, and the rows in some *ranges* of positions, each by itself."""
@@ -80,16 +111,17 @@ class LogSignatureCheck:
         heads = await run_query(self.db, statement, self.log.binds(), self._connection)
         if not heads:
             return False
+        self._head = heads[0]
         content = head_content(heads[0])
         return self._check_row(
             "the head", partial(self._keys.check_head, heads[0].signature, content)
         )
 
-    async def _check_table(self, table: str) -> None:
+    async def _check_table(self, table: str, after: int) -> None:
         pages = scan(
             self.db,
             lambda _: read_signed_rows(self.db.dialect, table=table),
-            self.log.binds() | {"p_after": -1},
+            self.log.binds() | {"p_after": after},
             lambda last: {"p_after": last.seq},
             self._connection,
             size=ROWS_AT_ONCE,
@@ -101,6 +133,8 @@ class LogSignatureCheck:
     def _check_page(self, table: str, page: list[Any]) -> None:
         keys, log_id = self._keys, self.log.key
         for row in page:
+            kind = "checkpoint" if table == "checkpoints" else row.kind
+            self._read.append((kind, row.seq, row.signature))
             if table == "checkpoints":
                 place = {"checkpoint_id": row.checkpoint_id, "seq": row.seq}
                 content = checkpoint_content_of(row, log_id)

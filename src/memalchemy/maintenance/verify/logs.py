@@ -36,7 +36,7 @@ from memalchemy.log.tables import (
     truncate_to_second,
 )
 from memalchemy.maintenance.command_names import program
-from memalchemy.maintenance.log_positions import list_positions, scan_positions
+from memalchemy.maintenance.log_positions import BEFORE_ALL, list_positions, scan_positions
 from memalchemy.maintenance.verify.log_rows import (
     Fault,
     RebuiltStates,
@@ -89,6 +89,8 @@ class LogCheck:
         self._keyring = db.keyring if keyring is None else keyring
         self._connection = connection
         self._rebuilt = RebuiltStates()
+        self._keeps_chains = False
+        """Keep the states of a chain that was read: later rows are built on rows not checked."""
         self._newest_intact: tuple[int, str] | None = None
         """The position and the id of the newest checkpoint so far that is whole."""
         self._causes: dict[int, int] = {}
@@ -148,18 +150,19 @@ class LogCheck:
             )
         return True
 
-    async def check_all(self) -> list[Range]:
-        """Check every row; return the ranges of positions that were read."""
+    async def check_all(self, after: int = BEFORE_ALL) -> list[Range]:
+        """Check every row behind a position; return the ranges of positions that were read."""
         ranges: list[Range] = []
+        self._keeps_chains = after > BEFORE_ALL
         pages = scan_positions(
-            self.db, self.log, "deltas", self._connection, identified_by=("seq",)
+            self.db, self.log, "deltas", self._connection, after=after, identified_by=("seq",)
         )
         async for page in pages:
             # A cell that cannot be read is reported when its row is read with its payload.
             for batch in batches(page, _stored_bytes, most_rows=BATCH_ROWS):
                 await self._check_rows(batch[0].seq, batch[-1].seq)
             ranges.append((page[0].seq, page[-1].seq))
-        await self._check_names(0, END)
+        await self._check_names(max(after + 1, 0), END)
         if self._later_parents:
             await self._check_lineage()
         await self._report_faults(complete=True)
@@ -307,7 +310,8 @@ class LogCheck:
             return None
         size = sum(len(link.payload) for link in chain)
         self.report.payload_bytes += size
-        return await off_loop(size, partial(rebuild_chain, self.log, chain, keyring))
+        kept = self._rebuilt if self._keeps_chains else None
+        return await off_loop(size, partial(rebuild_chain, self.log, chain, keyring, kept))
 
     def _check_checkpoint(self, row: Any) -> None:
         """Check what a checkpoint has beside its state."""

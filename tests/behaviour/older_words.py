@@ -28,7 +28,7 @@ _NOW = search_text.search_text
 
 def _without_mark(texts: Iterable[str]) -> str | None:
     words = _NOW(texts)
-    return None if words is None else words.removeprefix("# ")
+    return None if words is None else " ".join(search_text.count_words(words).elements())
 
 
 async def forget_the_words_version(db: Database) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
 import ormsgpack
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from states import examples
 from states import states as any_states
@@ -16,25 +18,94 @@ from texts import texts
 
 from memalchemy.codec import search_text as search_text_module
 from memalchemy.codec.deltas import Comparison
-from memalchemy.codec.search_text import MAX_TEXT, added_texts, search_text
+from memalchemy.codec.search_text import (
+    MAX_TEXT,
+    MOST_COUNTED,
+    added_texts,
+    count_words,
+    is_cut,
+    join_search_texts,
+    keep_words,
+    number_of_words,
+    occurrences_at,
+    search_text,
+)
 from memalchemy.codec.search_text import words_in as stored_words
 from memalchemy.codec.tokens import tokens
 from memalchemy.codec.values import encode_state
 
 
+def counted(words: list[str]) -> dict[str, int]:
+    return {word: min(count, MOST_COUNTED) for word, count in Counter(words).items()}
+
+
+repetitive = st.lists(st.sampled_from(["ebb", "Flow", "flow", "中文", "é", "a"]), max_size=40)
+any_texts = st.one_of(texts, repetitive.map(" ".join))
+
+
 @examples(120)
-@given(st.lists(texts, max_size=4))
-def test_search_text_is_the_tokens_of_all_strings_in_order(strings: list[str]) -> None:
+@given(st.lists(any_texts, max_size=4))
+def test_search_text_has_each_token_of_all_strings_once_with_its_number(
+    strings: list[str],
+) -> None:
     expected = [token for string in strings for token in tokens(string)]
-    assert stored_words(search_text(strings)) == expected
-    assert (search_text(strings) is None) == (expected == [])
+    stored = search_text(strings)
+    assert count_words(stored) == counted(expected)
+    assert sorted(stored_words(stored)) == sorted({*expected})
+    assert (stored is None) == (expected == [])
+    once = [token for token in dict.fromkeys(expected) if expected.count(token) == 1]
+    assert stored_words(stored)[len({*expected}) - len(once) :] == once
+
+
+def test_search_text_is_written_like_this() -> None:
+    assert search_text(["the cat bit", "the other"]) == "## the # cat bit other"
+    assert search_text(["a b a b"]) == "## a b"
+    assert search_text(["a" + " b" * 99 + " a"]) == f"{'#' * MOST_COUNTED} b ## a"
+
+
+@examples(120)
+@given(st.lists(any_texts, min_size=1, max_size=4))
+def test_words_as_this_version_first_wrote_them_count_as_much(strings: list[str]) -> None:
+    stored = search_text(strings)
+    assume(stored)
+    assert stored is not None
+    before = "# " + " ".join(token for string in strings for token in tokens(string))
+    assert counted([*count_words(before).elements()]) == count_words(stored)
+    if max(count_words(before).values()) <= MOST_COUNTED:
+        assert number_of_words(stored) == number_of_words(before)
+    for text in (stored, before):
+        for padding in ("", "other # words "):
+            joined, start = f"{padding}{text} ", len(padding)
+            for word, count in count_words(text).items():
+                at = [m.start() for m in re.finditer(f" (?={re.escape(word)} )", joined[start:])]
+                assert sum(occurrences_at(joined, start, start + one) for one in at) == count
+
+
+@examples(120)
+@given(st.lists(st.one_of(any_texts, st.none()), max_size=5), st.data())
+def test_joined_texts_hold_the_words_of_each_and_kept_ones_no_others(
+    strings: list[str | None], data: st.DataObject
+) -> None:
+    stored = [None if one is None else search_text([one]) for one in strings]
+    joined = join_search_texts(stored)
+    every = sum((count_words(one) for one in stored), Counter())
+    assert count_words(joined) == {w: min(n, MOST_COUNTED) for w, n in every.items()}
+    some = data.draw(st.sets(st.sampled_from([*every, "none of them"])))
+    kept = keep_words(joined, some)
+    assert count_words(kept) == {w: n for w, n in count_words(joined).items() if w in some}
+    assert bool(kept) == bool(count_words(kept))
 
 
 def test_search_text_ends_at_its_limit_with_a_whole_token() -> None:
-    stored = search_text(["abcdefghi " * 30_000])
+    stored = search_text([" ".join(f"word{n}" for n in range(30_000))])
     assert stored is not None
-    assert MAX_TEXT - 10 <= len(stored) - len("# ") <= MAX_TEXT
-    assert {*stored_words(stored)} == {"abcdefghi"}
+    assert MAX_TEXT - 10 <= len(stored) - len("# ") - len(" #") <= MAX_TEXT
+    assert is_cut(stored)
+    assert stored_words(stored) == [f"word{n}" for n in range(len(stored_words(stored)))]
+    again = search_text(["abcdefghi " * 30_000])
+    assert again == f"{'#' * MOST_COUNTED} abcdefghi #"
+    assert is_cut(again)
+    assert not is_cut("# abcdefghi")
 
 
 @given(st.lists(texts, max_size=8), st.integers(1, 120), st.integers(1, 60))
@@ -45,11 +116,11 @@ def test_texts_that_are_split_together_give_the_words_of_each_and_are_cut_betwee
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search_text_module, "MAX_TEXT", room)
         patch.setattr(search_text_module, "_TOGETHER", together)
-        found = stored_words(search_text(several))
-
-    assert found == words[: len(found)]
-    if len(found) < len(words):
-        assert len(" ".join(words[: len(found) + 1])) >= room
+        stored = search_text(several)
+    whole = next(
+        (n for n in range(len(words)) if len(" ".join(words[: n + 1])) >= room), len(words)
+    )
+    assert count_words(stored) == counted(words[:whole])
 
 
 def test_long_runs_without_a_break_are_not_indexed() -> None:

@@ -2696,9 +2696,11 @@ AND NOT EXISTS (
   FROM deltas_search
   WHERE deltas_search.rowid = deltas.rowid
   AND deltas_search MATCH 'scope : "' || 'x' || lower(hex(deltas.tenant)) || '" AND search_text : ' || '("' || replace(CASE
-    WHEN length(ltrim(deltas.search_text, '# ')) <= 200 THEN ltrim(deltas.search_text, '# ')
-    ELSE rtrim(rtrim(substr(ltrim(deltas.search_text, '# '), 1, 200),
-          replace(substr(ltrim(deltas.search_text, '# '), 1, 200), ' ', ''))) END, ' ', '" AND "') || '")')
+    WHEN length(trim(replace(replace(substr(deltas.search_text, 1, 400), '#', ''), ' ',
+            ' '))) <= 200 THEN trim(replace(replace(substr(deltas.search_text, 1, 400), '#', ''), ' ', ' '))
+    ELSE rtrim(rtrim(substr(trim(replace(replace(substr(deltas.search_text, 1, 400), '#', ''), ' ',
+                ' ')), 1, 200), replace(substr(trim(replace(replace(substr(deltas.search_text, 1, 400), '#', ''),
+                  ' ', ' ')), 1, 200), ' ', ''))) END, ' ', '" AND "') || '")')
 ORDER BY seq
 
 -- maintenance.verify.text_indexes.read_index_state()

@@ -814,7 +814,7 @@ class Checkpointer(Generic[State]):
         proportion to it, by BM25. Words are compared and ranked as `Store.search` compares them. A
         query without words finds nothing. The snippet is from a text of the state, as it was
         written, for which the states of the hits are read; of a state that cannot be read, and
-        beyond 16 MiB of states, it has the stored words without punctuation.
+        beyond 16 MiB of states, it has some of the stored words, each once.
 
         With the *match* ``all`` only checkpoints are found whose step added all words. With *below*
         the namespaces under this one are included, in one ranking:

@@ -16,11 +16,9 @@ from uuid import UUID
 from memalchemy.checkpoints.load import decoded_size, load_chain
 from memalchemy.checkpoints.skip_deltas import Tip, rebuild_checkpoint
 from memalchemy.codec.search_text import (
-    MARK,
     MAX_TEXT,
-    is_of_first_version,
     join_search_texts,
-    words_in,
+    keep_words,
     words_of_state,
 )
 from memalchemy.database import READ, Database, Decode, HostConnection
@@ -174,9 +172,8 @@ class WordKeeper:
             own = found.pop(seq, own)
             for place in sorted(found, reverse=True):
                 text = found[place]
-                held = " ".join(word for word in words_in(text) if word in words)
-                if held:
-                    texts.append(held if is_of_first_version(text) else f"{MARK} {held}")
+                if held := keep_words(text, words):
+                    texts.append(held)
                     size += len(held) + 1
         if texts:
             both = join_search_texts([*reversed(texts), own])

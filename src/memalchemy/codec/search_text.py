@@ -1,8 +1,13 @@
 """Search text: the tokens of a row, joined by spaces, as a text index is given them.
 
-Search text begins with `MARK`, which no index takes for a word and which says that the tokens are
-those of `codec.tokens`. Search text without it was written by version 1, and stays as it is until
-``rebuild_words`` makes it anew.
+Each token is there once. Before it stands `MARK`, which no index takes for a word, as many times as
+the token occurs: ``## the # cat bit other`` is of "the cat bit the other". Tokens with the same
+number share their marks, and the highest number comes first. A token that occurs more than
+`MOST_COUNTED` times counts as so many. A mark at the end says that the texts went on.
+
+Search text without marks was written by version 1 of the tokens, and stays as it is until
+``rebuild_words`` makes it anew. The first rows of version 2 have all tokens after one mark, as
+often as they occur. They are read by the same rule: each place of a token counts.
 
 The second part of the module finds the texts: all those of a value, and those that a state has and
 the state before it had not.
@@ -10,9 +15,12 @@ the state before it had not.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 import ormsgpack
@@ -26,41 +34,110 @@ from memalchemy.codec.values import TAGGED, Parts, decode_state
 from memalchemy.contracts import Packed
 
 MAX_TEXT = 200_000
-"""Characters of the search text of a row: PostgreSQL refuses a tsvector of over 1 MB."""
+"""Characters of the tokens of a row, repetitions included: PostgreSQL refuses a tsvector of over
+1 MB."""
 
 MARK = "#"
 """The first character of search text of version 2 of the tokens; version 1 has letters only."""
+
+MOST_COUNTED = 20
+"""The highest number of occurrences that is stored; BM25 hardly tells higher ones apart."""
 
 # --- Words ----------------------------------------------------------------------------------------
 
 
 def search_text(texts: Iterable[str]) -> str | None:
-    """Return the search text of *texts*, cut to `MAX_TEXT` characters; ``None`` without words."""
-    pieces: list[str] = []
-    room = MAX_TEXT
+    """Return the search text of the first `MAX_TEXT` characters of tokens; ``None`` without any."""
+    words: list[str] = []
+    is_cut, most = False, 0
     for text in _join_short_texts(texts):
-        piece = " ".join(tokens(text))
-        if len(piece) >= room:
-            # No word is cut in two.
-            cut = piece.rfind(" ", 0, room)
-            pieces.append(piece[: max(cut, 0)])
+        found = tokens(text)
+        words += found
+        # The tokens of ASCII take no more room than their text.
+        most += len(text) + 1 if text.isascii() else len(" ".join(found)) + 1
+        if most > MAX_TEXT and (beyond := len(" ".join(words)) + 1 - MAX_TEXT) > 0:
+            is_cut = True
+            while beyond > 0:
+                beyond -= len(words.pop()) + 1
             break
-        if piece:
-            pieces.append(piece)
-            room -= len(piece) + 1
-    words = " ".join(filter(None, pieces))
-    return f"{MARK} {words}" if words else None
+    return _write(Counter(words), is_cut=is_cut) if words else None
+
+
+def _write(counts: Mapping[str, int], *, is_cut: bool = False) -> str:
+    """Return the search text of tokens and the numbers of their occurrences."""
+    pieces: list[str] = []
+    by_count = sorted(counts, key=counts.__getitem__, reverse=True)
+    marked = 0
+    for at, word in enumerate(by_count):
+        count = counts[word]
+        if count == 1:
+            pieces.append(MARK)
+            pieces += by_count[at:]
+            break
+        if count < marked or not marked:
+            marked = min(count, MOST_COUNTED)
+            pieces.append(MARK * marked)
+        pieces.append(word)
+    if is_cut:
+        pieces.append(MARK)
+    return " ".join(pieces)
+
+
+def count_words(stored: str | None) -> Counter[str]:
+    """Return the tokens of a search text, of either version, with their numbers of occurrences."""
+    counts: Counter[str] = Counter()
+    count = 1
+    for word in (stored or "").split():
+        if word.startswith(MARK):
+            count = len(word)
+        else:
+            counts[word] += count
+    return counts
 
 
 def words_in(stored: str | None) -> list[str]:
-    """Return the tokens of a search text, of either version, in order."""
-    words = (stored or "").split()
-    return words[1:] if words[:1] == [MARK] else words
+    """Return the tokens of a search text, of either version, in the order in which they stand."""
+    return [word for word in (stored or "").split() if not word.startswith(MARK)]
+
+
+def occurrences_at(stored: str, start: int, place: int) -> int:
+    """Return how many occurrences a token at *place* stands for, in a search text from *start*."""
+    mark = stored.rfind(MARK, start, place)
+    return 1 if mark < 0 else mark - max(stored.rfind(" ", start, mark), start - 1)
+
+
+def number_of_words(stored: str) -> int:
+    """Return the number of tokens of a search text, repetitions included, and one for its mark."""
+    number = stored.count(" ") + 1
+    if (more_marks := stored.count(f" {MARK}")) or stored.startswith(MARK * 2):
+        number -= more_marks
+        for marks, words in _REPEATED.findall(stored):
+            number += (len(marks) - 1) * (words.count(" ") + 1)
+    return number
+
+
+_REPEATED = re.compile(f"({MARK}{MARK}+) ([^{MARK}]*[^{MARK} ])")
+
+
+def is_cut(stored: str) -> bool:
+    """Return whether the texts of a search text went on beyond its limit, or may have.
+
+    The first rows of version 2, and those of version 1, do not say.
+    """
+    return stored.endswith(f" {MARK}") or len(stored) > MAX_TEXT // 2
 
 
 def is_of_first_version(stored: str | None) -> bool:
     """Return whether a search text has tokens of version 1."""
     return stored is not None and not stored.startswith(MARK)
+
+
+def keep_words(stored: str | None, kept: Collection[str]) -> str:
+    """Return a search text with those of its tokens that are among *kept*; empty without any."""
+    counts = {word: count for word, count in count_words(stored).items() if word in kept}
+    if is_of_first_version(stored):
+        return " ".join(counts)
+    return _write(counts)
 
 
 def join_search_texts(texts: Iterable[str | None]) -> str:
@@ -69,9 +146,14 @@ def join_search_texts(texts: Iterable[str | None]) -> str:
     With words of version 1 among them it is of version 1, and rebuilt as a whole.
     """
     some = [text for text in texts if text]
-    mark = "" if any(map(is_of_first_version, some)) else f"{MARK} "
-    joined = " ".join(text.removeprefix(f"{MARK} ") for text in some)
-    return mark + (joined if len(joined) <= MAX_TEXT else joined[-MAX_TEXT:].partition(" ")[2])
+    newest: Counter[str] = Counter()
+    for text in reversed(some):
+        for word, count in reversed(count_words(text).items()):
+            newest[word] += count
+    ends = list(accumulate(len(word) + 1 for word in newest))
+    kept = list(newest.items())[: bisect(ends, MAX_TEXT)]
+    counts = dict(reversed(kept))
+    return " ".join(counts) if any(map(is_of_first_version, some)) else _write(counts)
 
 
 def _join_short_texts(texts: Iterable[str]) -> Iterator[str]:
@@ -116,9 +198,14 @@ def may_be_item_search_text(stored: str | None, value: Any, metadata: Mapping[st
         return True
     split = first_tokens if is_of_first_version(stored) else tokens
     pieces = [" ".join(split(text)) for text in _texts_in((value, dict(metadata)))]
+    own = Counter(" ".join(pieces).split())
     if sum(len(piece) + 1 for piece in pieces) < MAX_TEXT:
-        return Counter(words_in(stored)) == Counter(" ".join(pieces).split())
-    return {*words_in(stored)} <= {*" ".join(pieces).split()}  # the end was cut off
+        return _capped(count_words(stored)) == _capped(own)
+    return {*words_in(stored)} <= own.keys()  # the end was cut off
+
+
+def _capped(counts: Mapping[str, int]) -> dict[str, int]:
+    return {word: min(count, MOST_COUNTED) for word, count in counts.items()}
 
 
 def joined_texts(*values: Any) -> str:

@@ -64,15 +64,15 @@ def best_text(texts: Sequence[str], search_text: str, terms: Collection[Term]) -
     *terms*, then the last one.
     """
     wanted = _Wanted(terms)
-    stored = f" {search_text} "
-    whole = len(wanted.found_in(search_text.split(" ")))
+    stored = {*words_in(search_text)}
+    whole = len(wanted.found_in(stored))
     best: str | None = None
     best_rank = (False, 0)
     for text in reversed(texts):
         if not wanted.may_be_in(text):
             continue
         words = tokens(text)
-        rank = f" {' '.join(words)} " in stored, len(wanted.found_in(words))
+        rank = stored.issuperset(words), len(wanted.found_in(words))
         if rank[1] and rank > best_rank:
             best, best_rank = text, rank
             if rank == (True, whole):

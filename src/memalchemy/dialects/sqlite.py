@@ -501,8 +501,9 @@ def _queries_of_field(field: FieldTerms) -> Iterator[str]:
 
 def _first_words_query(column: str) -> str:
     """Return the query of FTS5 for the first words of a text."""
-    # The mark of a search text is no word, and FTS5 finds nothing by a term without letters.
-    column = f"ltrim({column}, '{MARK} ')"
+    # The marks of a search text are no words, and FTS5 finds nothing by a term without letters.
+    start = f"replace(substr({column}, 1, 400), '{MARK}', '')"
+    column = f"trim(replace({start}, '  ', ' '))"
     # rtrim() by all characters but the space cuts the last word off, of which there may be a part.
     start = f"substr({column}, 1, 200)"
     cut = f"rtrim({start}, replace({start}, ' ', ''))"

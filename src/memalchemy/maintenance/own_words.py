@@ -17,7 +17,7 @@ from sqlalchemy import Executable, and_, select
 from memalchemy.codec.field_terms import may_be_field_terms, words_of_fields
 from memalchemy.codec.payloads import decode_payload
 from memalchemy.codec.places import item_place, row_place
-from memalchemy.codec.search_text import MAX_TEXT, may_be_item_search_text, words_in
+from memalchemy.codec.search_text import is_cut, may_be_item_search_text, words_in
 from memalchemy.codec.signed_rows import item_content_of, parts_of_log_row
 from memalchemy.database import Database, off_loop
 from memalchemy.dialects import Dialect
@@ -78,7 +78,7 @@ class OwnWords:
             found = {*words_in(row.search_text)}
             for words in await self._states.words_by_key(row):
                 # A state that saw others pruned also has their words; a long text is cut.
-                if words <= found or (len(row.search_text) > MAX_TEXT // 2 and found <= words):
+                if words <= found or (is_cut(row.search_text) and found <= words):
                     return True
         return False
 

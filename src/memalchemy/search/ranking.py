@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
+from memalchemy.codec.search_text import number_of_words, occurrences_at
 from memalchemy.codec.tokens import Term
 from memalchemy.search.word_query import WordQuery
 
@@ -132,15 +133,18 @@ def bm25_weights(terms: Sequence[Term], texts: Sequence[str | None]) -> list[flo
     term once: the term occurs beyond the part of the text that is here.
     """
     filled = [text or "" for text in texts]
-    lengths = [text.count(" ") + 1 for text in filled]
+    lengths = [number_of_words(text) for text in filled]
     average = sum(lengths) / len(lengths)
     dampings = [SATURATION * (length / average) ** LENGTH_POWER for length in lengths]
     # All texts are searched at once.
     joined = _with_ascii_lowered(f" {' '.join(filled)} ")
-    ends = list(accumulate(len(text) + 1 for text in filled))
+    ends = list(accumulate((len(text) + 1 for text in filled), initial=0))
     weights, least = [0.0] * len(filled), math.inf
     for term in terms:
-        counts = Counter(bisect(ends, place) for place in _places_of_term(joined, term))
+        counts: Counter[int] = Counter()
+        for place in _places_of_term(joined, term):
+            at = bisect(ends, place) - 1
+            counts[at] += occurrences_at(joined, ends[at], place)
         holders = len(counts)
         idf = COMMON + math.log1p((len(filled) - holders + 0.5) / (holders + 0.5))
         least = min(least, idf)

@@ -2060,8 +2060,7 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
     $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
     $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+  FROM head),
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
@@ -2260,8 +2259,7 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
     $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
     $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq,
     $11::BYTEA AS signature
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+  FROM head),
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal, signature)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $13::VARCHAR AS checkpoint_id,

@@ -118,7 +118,7 @@ UNLIKE = {
     **_because(
         "the text index that is there is the database's own",
         "text",
-        *("sees_uncommitted", "limit_pending", "purge", "index_name"),
+        *("sees_uncommitted", "purge", "index_name"),
         *("index_state", "repair_advice", "unindexed_rows", "force_index", "check_integrity"),
         *("rebuild", "is_aside", "set_aside_damaged"),
     ),

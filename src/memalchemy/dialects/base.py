@@ -356,10 +356,6 @@ class TextIndexes:
         """Return the query of the index for the items whose field may have a wanted value."""
         raise NotImplementedError
 
-    def limit_pending(self, rows: Select[Any]) -> Select[Any]:
-        """Return *rows*, to insert singly, so that words which an index has put off stay few."""
-        return rows
-
     def purge(self, index: str) -> Executable | None:
         """Remove the words of deleted rows from an index, where deleting leaves them in it."""
         return None

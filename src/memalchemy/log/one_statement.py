@@ -130,11 +130,7 @@ def _insert_behind(
         type_ = CHECKPOINTS.c.signature.type
         rows |= signature_bind(DELTAS)
         named["signature"] = bindparam("p_name_signature", type_=type_)
-    delta = (
-        insert(DELTAS)
-        .from_select(list(rows), dialect.text.limit_pending(_select_values(rows, head)))
-        .cte("delta")
-    )
+    delta = insert(DELTAS).from_select(list(rows), _select_values(rows, head)).cte("delta")
     name = dialect.statements.upsert(
         CHECKPOINTS,
         named,

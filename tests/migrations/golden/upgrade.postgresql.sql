@@ -141,7 +141,7 @@ ALTER TABLE store_items ALTER COLUMN value SET STORAGE EXTERNAL;
 
 ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE MAIN;
 
-CREATE INDEX ix_deltas_search_text ON deltas USING gin (to_tsvector('simple', search_text)) WHERE search_text IS NOT NULL;
+CREATE INDEX ix_deltas_search_text ON deltas USING gin (to_tsvector('simple', search_text)) WITH (gin_pending_list_limit = 128) WHERE search_text IS NOT NULL;
 
 CREATE INDEX ix_store_items_search ON store_items USING gin ((to_tsvector('simple', CASE WHEN search_text IS NULL THEN '' ELSE search_text END) || to_tsvector('simple', CASE WHEN field_terms IS NULL THEN '' ELSE field_terms END) || array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || namespace]))) WITH (gin_pending_list_limit = 384);
 

@@ -43,11 +43,6 @@ _INDEXES = {
     "store_items_search": "ix_store_items_search",
 }
 
-_LIMIT_PENDING_LIST = text("set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL")
-"""The limit of what a GIN index holds unmerged when a save puts words in it, unless the index sets
-one itself. Each search reads all of that; the server's own 4 MB are 2,000 messages.
-"""
-
 
 class PostgreSQLTextIndexes(TextIndexes):
     """GIN indexes of tsvectors, and of the metadata as JSONB."""
@@ -108,10 +103,6 @@ class PostgreSQLTextIndexes(TextIndexes):
 
     def field_query(self, field: FieldTerms) -> str:
         return f"({' | '.join(_tsqueries_of_field(field))})"
-
-    def limit_pending(self, rows: Select[Any]) -> Select[Any]:
-        # The setting is the transaction's, and is made before the row is inserted.
-        return rows.where(_LIMIT_PENDING_LIST)
 
     def index_name(self, index: str, schema: str | None) -> str | None:
         return f"{quoted(schema)}.{_INDEXES[index]}" if schema else _INDEXES[index]
